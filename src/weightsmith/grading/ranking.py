@@ -14,9 +14,9 @@ the networks alike, each in the direction in which it is claimed to be good.
 if it has lost more than 5 % of its rank beyond any other, or if its λ_max (median over layers) is ten times larger or
 smaller than that of the nearest other (of a single layer, fifty times), or its stable rank per column, or the distance
 to its randomised twin, three times. Of two networks both are then named: which of them is out of line the weights do
-not tell. A network half of whose layers have no eigenvalue beyond noise, or whose dense layers all hardly differ from
-random weights, is not ranked, if two others are left: an untrained network has small norms, and α of nothing.
-Networks whose numbers of parameters differ more than twofold are named: norms and α·log λ_max grow with width.
+not tell. A network half of whose layers have no eigenvalue beyond noise is not ranked, if two others are left: an
+untrained network has small norms, and α of nothing. One whose dense layers all hardly differ from random weights is
+ranked and named, and so are numbers of parameters that differ more than twofold: norms and α·log λ_max grow with width.
 """
 
 from __future__ import annotations
@@ -208,9 +208,10 @@ def _warnings(several: Sequence[Grades], names: Sequence[str], unranked: Sequenc
             reasons.append(leap)
         if _is_noise(grades):
             noise, fitted = _noise(grades)
-            what = f"{noise} of {fitted} layers" if 2 * noise >= fitted else "the dense layers"
             place = "it is not ranked" if name in unranked else "its place has no meaning"
-            warnings.append(f"{what} of {name} hardly differ from random weights: {place}")
+            warnings.append(f"{noise} of {fitted} layers of {name} do not differ from random weights: {place}")
+        elif any(advice(layer, grades) == "train longer" for layer in grades.layers):
+            warnings.append(f"the dense layers of {name} hardly differ from random weights: its place means little")
         if reasons:
             warnings.append(
                 f"{name} is out of line: {'; '.join(reasons)}. Whatever its place, check it before you use it"
@@ -240,8 +241,7 @@ def _noise(grades: Grades) -> tuple[int, int]:
 
 def _is_noise(grades: Grades) -> bool:
     noise, fitted = _noise(grades)
-    untrained = any(advice(layer, grades) == "train longer" for layer in grades.layers)
-    return fitted > 0 and (2 * noise >= fitted or untrained)
+    return fitted > 0 and 2 * noise >= fitted
 
 
 def _leap(grades: Grades, others: Sequence[Grades]) -> str | None:
