@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from weightsmith.core.errors import FileRefused
-from weightsmith.core.storage import file_digest, reading, write_atomic
+from weightsmith.core.storage import file_digest, reading, remove_leftovers, write_atomic
 
 
 def test_text_bytes_and_blocks_are_written(tmp_path):
@@ -27,6 +29,25 @@ def test_a_failure_in_mid_write_leaves_the_old_file_and_nothing_else(tmp_path):
         write_atomic(tmp_path / "a", blocks())
     assert (tmp_path / "a").read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot ask whether a process runs")
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
+    script = """
+import os, signal, sys
+from weightsmith.core.storage import write_atomic
+def blocks():
+    yield b"a part"
+    os.kill(os.getpid(), signal.SIGKILL)
+write_atomic(sys.argv[1], blocks())
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "file")], timeout=60, check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    others = [".mine.part", "file.part", f".running.{os.getpid()}-0123abcd.part", ".first.1-0123abcd.part"]
+    for name in others:
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
 
 
 def test_files_are_as_readable_as_the_user_wants(tmp_path):

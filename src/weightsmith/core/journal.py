@@ -8,7 +8,8 @@ Each line is a JSON object that ends with a digest chained over the one before i
     digest = SHA-256(digest of the line before + this line without its digest)
 
 A line counts once it has reached the disk with its line end. The unfinished line that a kill in mid-write leaves at the
-end is cut off; any other departure from what was written is damage and refused. Durations live here and nowhere else.
+end is cut off, and unfinished files beside it are removed; any other departure from what was written is damage and
+refused. Durations live here and nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any, Self
 
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import digest_of
-from weightsmith.core.storage import reading, write_atomic
+from weightsmith.core.storage import reading, remove_leftovers, write_atomic
 
 __all__ = ["Journal", "JournalContent", "claimed", "read_journal"]
 
@@ -64,6 +65,7 @@ class Journal(Mapping[str, Any]):
         with ExitStack() as undo:
             self._lock = _Lock(self.path)
             undo.callback(self._lock.release)
+            remove_leftovers(self.path.parent)
             if not self.path.exists():
                 write_atomic(self.path, _line("", {"journal": _FORMAT, "call": wanted})[0])
             found = read_journal(self.path)

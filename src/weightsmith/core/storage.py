@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import os
+import re
 import secrets
 import struct
 import zipfile
@@ -15,9 +16,10 @@ from pathlib import Path
 
 from weightsmith.core.errors import FileRefused
 
-__all__ = ["DAMAGED_ZIP", "file_digest", "reading", "write_atomic"]
+__all__ = ["DAMAGED_ZIP", "file_digest", "reading", "remove_leftovers", "write_atomic"]
 
 _BLOCK = 1 << 20
+_LEFTOVER = re.compile(r"\..+\.([0-9]+)-[0-9a-f]{8}\.part")
 DAMAGED_ZIP = (
     zipfile.BadZipFile,
     zlib.error,
@@ -60,6 +62,14 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes]) -> Pa
     return path
 
 
+def remove_leftovers(folder: str | Path) -> None:
+    """Remove what killed processes of this machine left of unfinished :func:`write_atomic` calls in ``folder``."""
+    for path in Path(folder).glob(".*.part"):
+        if (found := _LEFTOVER.fullmatch(path.name)) and not _runs(int(found[1])):
+            with suppress(OSError):  # removed by another process, or not ours to remove
+                path.unlink()
+
+
 def file_digest(path: str | Path) -> str:
     """SHA-256 of a file in hex, read block by block."""
     digest = hashlib.sha256()
@@ -94,3 +104,16 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of that number runs; on Windows, where asking would end it, all are taken to run."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # it runs, as somebody else's
+    return True
