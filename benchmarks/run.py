@@ -38,24 +38,34 @@ def main(arguments: list[str] | None = None) -> int:
     failed = 0
     for name in asked.only:
         try:
-            results = run(name)
+            results, failures = run(name)
         except Unavailable as reason:
             print(f"{name}: left out, {reason}", flush=True)
+            continue
         except (ModuleNotFoundError, UnequalWork) as error:
             print(f"{name}: FAILED, {error}", file=sys.stderr)
             failed = 1
-        else:
+            continue
+        for failure in failures:
+            print(f"{name}: FAILED, {failure}", file=sys.stderr)
+            failed = 1
+        if results.measurements:
             print(f"{name}\n{table(results.measurements)}\n", flush=True)
             write_atomic(asked.out / f"{name}.json", results.to_json(indent=1) + "\n")
             write_atomic(asked.out / f"{name}.md", page(results) + "\n")
     return failed
 
 
-def run(name: str) -> Results:
-    """Measure every case of ``bench_NAME.py``."""
+def run(name: str) -> tuple[Results, list[UnequalWork]]:
+    """Measure every case of ``bench_NAME.py``; cases whose arms differ in what they compute are given as errors."""
     cases: list[Case] = importlib.import_module(f"benchmarks.{_PREFIX}{name}").cases()
-    command = f"python -m benchmarks.run --only {name}"
-    return Results(name, command, machine(), tuple(measure(case) for case in cases))
+    measured, failures = [], []
+    for case in cases:
+        try:
+            measured.append(measure(case))
+        except UnequalWork as error:
+            failures.append(error)
+    return Results(name, f"python -m benchmarks.run --only {name}", machine(), tuple(measured)), failures
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import importlib
 import operator
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,25 +117,27 @@ def test_runner_names_what_is_left_out_and_fails_on_unequal_work(
     measuring: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = importlib.import_module("benchmarks.run")
-    case = measuring.Case("sum", "add", {"ours": lambda: 1, "theirs": lambda: 1}, operator.eq, repeats=1)
-    outcomes: dict[str, Any] = {
-        "good": measuring.Results("good", "c", "m", (measuring.measure(case),)),
-        "absent": measuring.Unavailable("WEIGHTSMITH_DATA is not set"),
-        "unequal": measuring.UnequalWork("outputs differ"),
-    }
+    good, unequal = (
+        measuring.Case(name, "add", {"ours": lambda: 1, "theirs": lambda total=total: total}, operator.eq, repeats=1)
+        for name, total in (("good", 1), ("bad", 2))
+    )
 
-    def pretend(name: str) -> Any:
-        if isinstance(outcomes[name], Exception):
-            raise outcomes[name]
-        return outcomes[name]
+    def absent() -> Any:
+        raise measuring.Unavailable("WEIGHTSMITH_DATA is not set")
 
-    monkeypatch.setattr(run, "run", pretend)
-    monkeypatch.setattr(run, "NAMES", ("good", "absent", "unequal"))
+    cases = {"good": lambda: [good], "absent": absent, "partly": lambda: [unequal, good], "unequal": lambda: [unequal]}
+    modules = {f"benchmarks.bench_{name}": types.SimpleNamespace(cases=made) for name, made in cases.items()}
+    monkeypatch.setattr(run, "importlib", types.SimpleNamespace(import_module=modules.__getitem__))
+    monkeypatch.setattr(run, "NAMES", tuple(cases))
     assert run.main(["--only", "good", "absent", "--out", str(tmp_path)]) == 0
     assert "absent: left out, WEIGHTSMITH_DATA is not set" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["good.json", "good.md"]
-    assert run.main(["--only", "unequal", "--out", str(tmp_path)]) == 1
-    assert "unequal: FAILED, outputs differ" in capsys.readouterr().err
+    assert run.main(["--only", "partly", "unequal", "--out", str(tmp_path)]) == 1
+    errors = capsys.readouterr().err
+    assert "partly: FAILED, bad: 'theirs'" in errors
+    assert "unequal: FAILED, bad: 'theirs'" in errors
+    assert "| good | ours" in (tmp_path / "partly.md").read_text()
+    assert not (tmp_path / "unequal.md").exists()
 
 
 def test_long_work_runs_once_and_is_still_checked(measuring: Any) -> None:
