@@ -62,18 +62,20 @@ def starting(
     convolutions = any(isinstance(module, nn.modules.conv._ConvNd) for module in modules)
     if convolutions and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
         why = "convolutions with batch norm stand high rates with momentum"
-        return StartingChoice(Nesterov(), _cycle(_PEAK_NORMED, span), stop, _sentence(why, stop))
+        schedule = _cycle(_PEAK_NORMED, span)
+        return StartingChoice(Nesterov(), schedule, stop, _sentence(why, schedule, stop))
     why = "AdamW trains networks without batch norm safely at one rate"
-    peak = _PEAK_OTHER if span.total > _BRIEF else _PEAK_BRIEF
-    return StartingChoice(AdamW(), _cycle(peak, span), stop, _sentence(why, stop))
+    schedule = _cycle(_PEAK_OTHER if span.total > _BRIEF else _PEAK_BRIEF, span)
+    return StartingChoice(AdamW(), schedule, stop, _sentence(why, schedule, stop))
 
 
 def _cycle(peak: float, span: Span) -> OneCycle:
     return OneCycle(peak) if span.total >= _SHORT else OneCycle(peak, warm=0.0)
 
 
-def _sentence(why: str, stop: Stop | None) -> str:
+def _sentence(why: str, schedule: OneCycle, stop: Stop | None) -> str:
     kept = (
         "the best weights on the validation rows are kept" if stop else "no validation rows: the last weights are kept"
     )
-    return f"{why}; one cycle rises for a third of the run and falls to nothing; {kept}"
+    cycle = "rises for a third of the run and falls to nothing" if schedule.warm else "falls to nothing in a short run"
+    return f"{why}; one cycle {cycle}; {kept}"

@@ -86,7 +86,7 @@ def test_a_split_column_divides_and_a_path_column_is_no_input(tmp_path):
     assert parts["train"].classes == parts["test"].classes == ("glad", "sad")
     assert parts["train"].notes == (
         "no inputs: the columns path",
-        "1 of 4 rows left out for missing values: rows 5 (columns x)",
+        "1 of 4 rows left out for missing values: row 5 (column x)",
     )
 
 
@@ -160,7 +160,7 @@ def test_numpy_archives(tmp_path):
     assert part.x.tolist() == [[0, 1], [4, 5], [6, 7]]
     assert part.y.tolist() == [0, 1, 0]
     assert part.classes == ("3", "7")
-    assert part.notes == ("1 of 4 rows left out for missing values: rows 1 (columns x)",)
+    assert part.notes == ("1 of 4 rows left out for missing values: row 1 (column x)",)
     np.savez(tmp_path / "t.npz", x=x * np.nan, y=np.zeros(4, int))
     with pytest.raises(FileRefused, match="no row of x and y without nan"):
         Table(str(tmp_path / "t.npz")).read()

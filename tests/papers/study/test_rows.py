@@ -34,7 +34,7 @@ def test_a_table_is_read_and_its_rows_with_gaps_are_left_out_and_reported(tmp_pa
     data = read_study_data(table(tmp_path / "t.csv", lines))
     assert len(data) == 19
     assert (data.features, data.classes) == (3, ("glad", "sad"))
-    assert "1 of 20 rows left out for missing values: rows 9 (columns b)" in data.notes
+    assert "1 of 20 rows left out for missing values: row 9 (column b)" in data.notes
 
 
 def test_splits_are_joined_and_images_become_rows_of_pixels():

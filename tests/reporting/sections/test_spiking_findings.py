@@ -86,8 +86,10 @@ def test_advice_tells_how_to_hand_over(record):
     assert advice(with_settings(record, **{**spread, "mismatch": "mismatch:0.1"}), kept=True)[-1] == export
     signed = advice(with_settings(record, neuron="if:signed=true"), kept=True)
     assert signed[-1] == "weightsmith export … net.py: this network as a module in plain torch, for other tools"
-    gated = dataclasses.replace(record, obstacle="pop gates spikes (max pooling)")
-    assert advice(gated, kept=True)[-1].endswith("not as NIR, since pop gates spikes (max pooling)")
+    for neuron in ("if", "if:signed=true"):  # another neuron would not help
+        gated = dataclasses.replace(with_settings(record, neuron=neuron), obstacle="pop gates spikes (max pooling)")
+        assert advice(gated, kept=True)[-1].endswith("not as NIR, since pop gates spikes (max pooling)")
+        assert not any("--for nir" in line for line in advice(gated, kept=True))
 
 
 def test_concerns_name_layer_and_bar(record):

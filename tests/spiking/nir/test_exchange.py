@@ -473,6 +473,7 @@ def refused_networks() -> dict[str, tuple[SpikingNetwork, str]]:
     leaky = plain.replaced([dataclasses.replace(first, leak=torch.full((6,), 0.5))])
     return {
         "gate": (dataclasses.replace(plain, nodes=gate), "pop gates spikes .max pooling.* use average pooling"),
+        "gate and neuron": (dataclasses.replace(plain, nodes=gate, neuron=IF(signed=True)), "pop gates spikes"),
         "delay": (network(IF(delay=True)), "fires a step late.*use delay=False"),
         "signed": (network(IF(signed=True)), r"if:signed=true: NIR has no neuron that takes spikes back.*--for nir"),
         "threshold per unit": (

@@ -35,6 +35,7 @@ _PICOJOULES = {"pj": 1.0, "nj": 1e3, "uj": 1e6, "µj": 1e6, "μj": 1e6, "mj": 1e
 _SIZES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9}
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _ROUNDING = 1e-9
+_MANY = 10.0  # times the limit and more: a factor reads better than per cent
 COSTS = ("params", "macs", "bytes", "energy", "time")
 """What is limited from above, in the order in which it is told."""
 
@@ -130,9 +131,18 @@ class Wanted(NamedTuple):
 
 
 def missed_text(missed: Mapping[str, float]) -> str:
-    """The result of :meth:`Limits.excess` in words: accuracy in points, the others in per cent of the limit."""
-    parts = ((name, f"{100 * much:.1f} {'points' if name == 'accuracy' else '%'}") for name, much in missed.items())
-    return ", ".join(f"{name} by {much}" for name, much in parts)
+    """The result of :meth:`Limits.excess` in words: accuracy in points, the others in per cent or as a factor.
+
+    >>> missed_text({"accuracy": 0.012, "params": 0.25, "energy": 84.0})
+    'accuracy by 1.2 points, params by 25.0 %, energy by a factor of 85'
+    """
+    return ", ".join(f"{name} by {_much(name, much)}" for name, much in missed.items())
+
+
+def _much(name: str, much: float) -> str:
+    if name != "accuracy" and much >= _MANY:
+        return f"a factor of {1 + much:,.0f}"
+    return f"{100 * much:.1f} {'points' if name == 'accuracy' else '%'}"
 
 
 def read_seconds(given: float | str | None) -> float | None:

@@ -315,4 +315,5 @@ def _note(rows: list[int], columns: list[str], total: int) -> tuple[str, ...]:
     if not rows:
         return ()
     shown = [", ".join(map(str, items[:10])) + ("…" if len(items) > 10 else "") for items in (rows, columns)]
-    return (f"{len(rows)} of {total} rows left out for missing values: rows {shown[0]} (columns {shown[1]})",)
+    row, column = ("row" if len(rows) == 1 else "rows"), ("column" if len(columns) == 1 else "columns")
+    return (f"{len(rows)} of {total} rows left out for missing values: {row} {shown[0]} ({column} {shown[1]})",)

@@ -150,7 +150,9 @@ def _to_save(record: SpikeRecord) -> list[str]:
 def _to_hand_over(record: SpikeRecord) -> list[str]:
     from weightsmith.spiking.neurons import Neuron
 
-    if Neuron.parse(record.settings["neuron"]).payload_bits:
+    neuron: str = record.settings["neuron"]
+    # An obstacle begins with what cannot be written: with the neuron, only where another neuron could be.
+    if Neuron.parse(neuron).payload_bits and (record.obstacle is None or record.obstacle.startswith(neuron)):
         return [
             "--for nir, if it is to be exported: NIR has no neurons whose spikes carry a sign or a size",
             "weightsmith export … net.py: this network as a module in plain torch, for other tools",

@@ -224,7 +224,15 @@ def _notes(
 
 
 def _leading(network: SpikingNetwork) -> tuple[Node, ...]:
-    """The nodes that lead to the answer, thresholds per channel; the first that cannot be written is refused."""
+    """The nodes that lead to the answer, thresholds per channel; the first that cannot be written is refused.
+
+    Nodes come before the neuron: another neuron is the way out only where all nodes can be written.
+    """
+    wanted = {network.nodes[-1].name}
+    for node in reversed(network.nodes):
+        if node.name in wanted:
+            wanted.update(node.sources)
+    nodes = tuple(_checked(node, network) for node in network.nodes if node.name in wanted)
     if network.neuron.signed:
         raise UsageError(
             f"{network.neuron}: NIR has no neuron that takes spikes back or sends several sizes; save_spiking keeps "
@@ -232,11 +240,7 @@ def _leading(network: SpikingNetwork) -> tuple[Node, ...]:
         )
     if network.neuron.delay:
         raise UsageError(f"{network.neuron} fires a step late, which NIR cannot say; use delay=False")
-    wanted = {network.nodes[-1].name}
-    for node in reversed(network.nodes):
-        if node.name in wanted:
-            wanted.update(node.sources)
-    return tuple(_checked(node, network) for node in network.nodes if node.name in wanted)
+    return nodes
 
 
 def _leaks_of(network: SpikingNetwork) -> dict[str, float]:
