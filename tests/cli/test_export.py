@@ -261,4 +261,4 @@ def test_a_torch_module_is_written_for_neurons_that_nir_has_not(run, trained, fo
     assert "if:signed=true" in shown.out
     refused = run("export", few, target, "--rounding", "8")
     assert refused.code == 2
-    assert "belongs to NIR files" in refused.err
+    assert "is for NIR files only" in refused.err

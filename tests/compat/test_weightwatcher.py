@@ -124,7 +124,7 @@ def test_what_is_not_done_here_is_refused_by_name(network, asked):
 
 
 def test_no_model_and_no_method(network):
-    with pytest.raises(UsageError, match="there is no model"):
+    with pytest.raises(UsageError, match="no model is given"):
         WeightWatcher().rows()
     with pytest.raises(UnknownName, match="svd_method"):
         WeightWatcher(model=network).rows(svd_method="slow")
