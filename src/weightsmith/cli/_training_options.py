@@ -17,7 +17,7 @@ __all__ = ["network_of", "validation_of", "warnings_as_notes"]
 
 
 def network_of(text: str, factory: str | None = None) -> str | Path | nn.Module:
-    """A file or result folder as a path, so that its own normalisation is used; with ``factory``, the loaded network."""
+    """A file or result folder as a path, so that its own normalisation is used; with ``factory``, a loaded network."""
     if factory is None:
         return Path(text) if Path(text).exists() else text
     from weightsmith.networks.files import load

@@ -37,7 +37,7 @@ def log(
 ) -> None:
     """Show how networks were made: the operations, and the digests of their ancestors.
 
-    Several networks, or all in a folder (four levels deep), are shown as one family tree with accuracies and parameters.
+    Several networks, or all in a folder (four levels deep), make one family tree with accuracies and parameters.
     """
     by_path: dict[Path, Path] = {}
     for path in networks:

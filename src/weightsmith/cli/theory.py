@@ -24,7 +24,7 @@ def theory(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw how the variance of the membrane potential affects a neuron's spikes: Figures 1 to 5 of the L4-norm paper."""
+    """Draw how the variance of the membrane potential affects the spikes: Figures 1 to 5 of the L4-norm paper."""
     from weightsmith.reporting.figures.style import save_figure
 
     check_targets({}, {"--out": out_folder})
