@@ -139,7 +139,7 @@ class Ragged(Pairs):
         ((X, Y, Y, Y), UsageError, r"written as \(x, y\)"),
         ((X, Y, Y[:3]), DataMismatch, "as many weights"),
         ((X, Y, Y - 1.0), DataMismatch, "not negative"),
-        ((X, Y.astype(float)), DataMismatch, "whole numbers as floats: classes are integers"),
+        ((X, Y.astype(float)), DataMismatch, "whole numbers as floats: for classes give integers"),
         ((X, Y * 1j), DataMismatch, "real numbers"),
         ((X[:5], Y), DataMismatch, "5 inputs"),
         ((X, Y - 1), DataMismatch, "not -1"),
@@ -181,7 +181,7 @@ def test_a_loader_that_shuffles_reads_the_same_each_time_in_the_order_of_its_row
 
 
 def test_rows_drawn_at_random_are_reported_and_drawn_the_same_again():
-    with pytest.warns(UserWarning, match="draws at random when a row is read"):
+    with pytest.warns(UserWarning, match="applies a random transform when a row is read"):
         first = as_data(Rows(noise=1.0))
     with pytest.warns(UserWarning, match="draws at random"):
         again = as_data(Rows(noise=1.0))

@@ -71,7 +71,7 @@ class Cluster:
             calls.cancel()
 
     def _shared(self, function: Callable[[Any], Any]) -> Any:
-        """The function as the result of a task: sent once to each worker and recomputed if lost, unlike scattered data."""
+        """The function as a task's result: sent once to each worker and recomputed if lost, unlike scattered data."""
         if self._sent[0] is not function:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
