@@ -137,7 +137,7 @@ class Ragged(Pairs):
     [
         (7, UsageError, "not a int"),
         ((X, Y, Y, Y), UsageError, r"written as \(x, y\)"),
-        ((X, Y, Y[:3]), DataMismatch, "as many weights"),
+        ((X, Y, Y[:3]), DataMismatch, "need a weight each"),
         ((X, Y, Y - 1.0), DataMismatch, "not negative"),
         ((X, Y.astype(float)), DataMismatch, "whole numbers as floats: for classes give integers"),
         ((X, Y * 1j), DataMismatch, "real numbers"),
@@ -183,9 +183,9 @@ def test_a_loader_that_shuffles_reads_the_same_each_time_in_the_order_of_its_row
 def test_rows_drawn_at_random_are_reported_and_drawn_the_same_again():
     with pytest.warns(UserWarning, match="applies a random transform when a row is read"):
         first = as_data(Rows(noise=1.0))
-    with pytest.warns(UserWarning, match="draws at random"):
+    with pytest.warns(UserWarning, match="applies a random transform"):
         again = as_data(Rows(noise=1.0))
-    with pytest.warns(UserWarning, match="draws at random"):
+    with pytest.warns(UserWarning, match="applies a random transform"):
         as_data(torch.utils.data.DataLoader(Rows(noise=1.0), batch_size=10))
     assert first.train.x[:, 0].floor().tolist() == list(range(10))
     assert torch.equal(first.train.x, again.train.x)
