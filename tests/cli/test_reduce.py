@@ -287,7 +287,7 @@ def test_the_network_that_comes_in_is_never_written_over(run, trained, resnet):
     before = (trained / "network.safetensors").read_bytes()
     for file in (trained, trained / "network.safetensors"):
         answer = run("reduce", file, "--data", "digits", "--by", "angles:45", "--out", trained, *QUICK)
-        assert (answer.code, "which is never changed" in answer.err) == (2, True)
+        assert (answer.code, "which is never overwritten" in answer.err) == (2, True)
     assert (trained / "network.safetensors").read_bytes() == before
     assert run("reduce", resnet, "--data", "digits", "--by", "angles:45", "--csv", resnet.parent, *QUICK).code == 2
 

@@ -432,7 +432,7 @@ def test_networks_are_never_written_over(run, trained, tmp_path):
     before = (trained / "network.safetensors").read_bytes()
     for file in (trained, trained / "network.safetensors"):
         answer = run("spike", file, "--data", "digits", "--out", trained, *QUICK)
-        assert (answer.code, "which is never changed" in answer.err) == (2, True)
+        assert (answer.code, "which is never overwritten" in answer.err) == (2, True)
     assert (trained / "network.safetensors").read_bytes() == before
     other = saved("mlp:3", tmp_path / "network.safetensors")
     answer = run("spike", trained, "--data", "digits", "--out", tmp_path, *QUICK)
