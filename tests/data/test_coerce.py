@@ -147,7 +147,7 @@ class Ragged(Pairs):
         ((X * 1j, Y), DataMismatch, "complex"),
         ((np.where(X == 5, np.nan, X), Y), DataMismatch, "row 2 holds nan"),
         ((X.reshape(6, 1, 2).astype(np.uint8), Y), DataMismatch, "x\\[:, None\\]"),
-        (Images(), DataMismatch, "not Image; a transform"),
+        (Images(), DataMismatch, "not Image; convert them by a transform"),
         (Ragged(), DataMismatch, "input 1 has shape \\(2,\\), the first \\(1,\\)"),
         (TensorDataset(torch.zeros(2, 2)), UsageError, r"written as \(x, y\)"),
         (DataLoader(TensorDataset(torch.zeros(2, 2))), DataMismatch, "batch 0 of the data is a list"),
