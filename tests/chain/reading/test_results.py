@@ -243,7 +243,7 @@ def test_what_is_no_record_is_refused_in_one_line(tmp_path, content, reason):
 @pytest.mark.parametrize(
     "array",
     [
-        {**ARRAY, "base64": "not base64!"},
+        {**ARRAY, "base64": "no base64!"},
         {**ARRAY, "dtype": "|O"},
         {**ARRAY, "dtype": "f4,("},  # of which NumPy makes a SyntaxError
         {**ARRAY, "dtype": {"names": ["a"]}},
