@@ -6,7 +6,7 @@
     run = ws.train("mlp:64,32", data, schedule=ws.Cosine(0.1), epochs=20)
     print(ws.evaluate(run.network, data).accuracy)
 
-Names are brought in on first use, so that ``import weightsmith`` costs nothing and changes nothing.
+Names are imported on first use, so ``import weightsmith`` is fast and has no side effects.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ __all__ = [
 
 
 def _in_notebook(result: Any) -> str | None:
-    """HTML of a result; the page's code is imported when a notebook asks for it."""
+    """HTML of a result; the reporting code is imported only when a notebook displays one."""
     shown: str | None = importlib.import_module("weightsmith.reporting.notebook").html(result)
     return shown
 

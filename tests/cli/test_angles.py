@@ -90,7 +90,7 @@ def test_progress_goes_to_stderr(run, network):
         (("--layers", "dense4"), "unknown layer 'dense4'"),
         (("--short", "2"), "short must be a number ≥ 0, < 1"),
         (("--top", "-1"), "--top"),
-        (("--figures", "a.gif"), "a figure is written as .svg, .png or .pdf"),
+        (("--figures", "a.gif"), "give a .svg, .png or .pdf file"),
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(run, network, words, message):

@@ -72,12 +72,12 @@ def test_a_value_out_of_range_is_one_line_with_the_range(run):
         (
             MemoryError("Unable to allocate 9. GiB"),
             1,
-            "weightsmith: not enough memory, 5 bytes are free (Unable to allocate 9. GiB)\n",
+            "weightsmith: not enough memory: 5 bytes free (Unable to allocate 9. GiB)\n",
         ),
         (
             RuntimeError("can't allocate memory: you tried to allocate 7 bytes"),
             1,
-            "weightsmith: not enough memory, 5 bytes are free (can't allocate memory: you tried to allocate 7 bytes)\n",
+            "weightsmith: not enough memory: 5 bytes free (can't allocate memory: you tried to allocate 7 bytes)\n",
         ),
         (PermissionError(13, "Permission denied", "there"), 3, "weightsmith: there: Permission denied\n"),
     ],

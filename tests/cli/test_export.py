@@ -242,7 +242,7 @@ def test_any_network_is_written_as_onnx_and_in_8_bits(run, trained, tmp_path):
 def test_what_belongs_to_one_format_is_refused_with_the_other(run, hard, tmp_path):
     assert "--int8 belongs to --to onnx" in run("export", hard, tmp_path / "a.nir", "--int8").err
     ws.save(ws.networks.mlp(4, 3, 2), tmp_path / "net.safetensors")
-    assert "needs rows" in run("export", tmp_path / "net.safetensors", "--to", "onnx", "--int8").err
+    assert "needs data" in run("export", tmp_path / "net.safetensors", "--to", "onnx", "--int8").err
     assert "unknown format" in run("export", hard, "--to", "tflite").err
     assert "give the NIR file" in run("export", hard).err
 
@@ -261,4 +261,4 @@ def test_a_torch_module_is_written_for_neurons_that_nir_has_not(run, trained, fo
     assert "if:signed=true" in shown.out
     refused = run("export", few, target, "--rounding", "8")
     assert refused.code == 2
-    assert "belongs to NIR files" in refused.err
+    assert "is for NIR files only" in refused.err

@@ -91,7 +91,7 @@ def test_json_tells_split_and_variance(run, photos, tmp_path):
         (["--out", "t.xlsx"], "give a .csv file for the table or a .npz file"),
         (["--out", "t.csv", "--components", "5"], "--components takes two numbers"),
         (["--out", "t.csv", "--components", "0,0"], "--components takes two numbers"),
-        (["--out", "t.csv", "--components", "30,5"], "LPQ: 30 components were asked for"),
+        (["--out", "t.csv", "--components", "30,5"], "LPQ: 30 components were requested"),
         (["--out", "t.csv", "--lpq", "lpq:window=4"], "lpq: window must be odd, not 4"),
         (["--out", "t.csv", "--lpq", "lqp"], "did you mean 'lpq'"),
         (["--out", "t.csv", "--test", "1"], "--test"),

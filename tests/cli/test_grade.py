@@ -307,7 +307,7 @@ def test_several_patterns_choose_several_layers(run, folder):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--html", "."), 2, "--html writes a file, and . is a folder"),
+        (("--html", "."), 2, "--html writes a file, but . is a folder"),
         (("--plan", "{folder}"), 2, "--plan writes a file"),
         (("--out", "{a}"), 2, "--out writes into a folder"),
         (("--figures", "{a}/figures"), 3, "cannot be written"),
@@ -326,7 +326,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(run, folder, words, c
     ("words", "message"),
     [
         (("--json", "--csv", "-"), "--json and --csv - both print to stdout"),
-        (("--accuracy", "91,92"), "--accuracy names one value for each of several networks: 2 for 1"),
+        (("--accuracy", "91,92"), "--accuracy needs one value for each of several networks: 2 for 1"),
         (("--layers", "conv*"), "unknown layer 'conv*'"),
         (("--base", "{c}"), "no layer of the network is in the base"),
         (("--evidence", "ful"), "did you mean 'full'"),
@@ -334,13 +334,13 @@ def test_what_cannot_be_written_is_refused_before_the_work(run, folder, words, c
         (("--cut", "hill:share=2"), "share must be ≤ 1"),
         (("--conv", "pool"), "--conv"),
         (("--keep", "0.5"), "--keep belongs to --plan"),
-        (("--figures", "f.gif"), "a figure is written as .svg, .png or .pdf"),
+        (("--figures", "f.gif"), "give a .svg, .png or .pdf file"),
         (("--keep", "0", "--plan", "p.json"), "--keep must be > 0 and ≤ 1"),
         (("--plan", "p.json", "--fold"), "--plan is made for the network as it is, not folded"),
         (("--plan", "p.json", "--base", "{b}"), "not for a difference"),
         (("--split", "test"), "--split belongs to --data"),
         (("--data", "digit"), "did you mean 'digits'"),
-        (("--data", "digits", "--base", "{b}"), "has no answers"),
+        (("--data", "digits", "--base", "{b}"), "a difference of two networks"),
         (("--workers", "2", "--threads", "2"), "workers or threads"),
         (("{b}", "--plan", "p.json"), "--plan is made for one network, not for 2"),
         (("{b}", "--accuracy", "0.9,92"), "all as fractions (up to 1) or all in per cent (above 1)"),

@@ -95,7 +95,7 @@ def test_chains_with_seeds_are_found_and_what_is_deeper_is_said(run, tmp_path, m
     ws.save(ws.networks.mlp(4, 3, 2, seed=3), tmp_path / "runs/two/seed-3/more/deep/network.safetensors")
     answer = run("log", ".")
     assert len(answer.out.splitlines()) == 3
-    assert answer.lines == ["left out: what is more than 4 folders down, in runs/two/seed-3/more"]
+    assert answer.lines == ["left out: folders more than 4 levels deep, in runs/two/seed-3/more"]
     assert run("log", ".", "-q").err == ""
     assert len(run("log", "runs").out.splitlines()) == 4
 
@@ -106,7 +106,7 @@ def test_too_many_folders_are_said(run, tmp_path, monkeypatch):
         ws.save(ws.networks.mlp(4, 3, 2, seed=number), tmp_path / str(number) / "network.safetensors")
     answer = run("log", tmp_path)
     assert len(answer.out.splitlines()) == 2  # beside the folder itself
-    assert answer.lines == [f"left out: {tmp_path} has more than 3 folders in it; name the folders themselves"]
+    assert answer.lines == [f"left out: {tmp_path} contains more than 3 folders; give its subfolders instead"]
 
 
 def test_several_networks_meet_in_their_ancestors(run, made):

@@ -254,13 +254,13 @@ def test_without_the_extra_dense_networks_can_be_cut_and_others_name_it(run, tra
         (("--by", "angles:45", "--target", "parms:0.5"), "did you mean 'params'"),
         (("--by", "angles:45", "--layers", "dense7"), "unknown layer 'dense7'"),
         (("--by", "angles:45", "--layers", "output"), "output: cannot be cut: gives the output of the network"),
-        (("--by", "magnitude"), "give a target, as --target params:0.5"),
-        (("--by", "angles:45", "--plan", "norm"), "only with a target"),
+        (("--by", "magnitude"), "give a target, such as --target params:0.5"),
+        (("--by", "angles:45", "--plan", "norm"), "needs a target, such as"),
         (("--by", "angles:45", "--plan", "unifrom", "--target", "params:0.5"), "did you mean 'uniform'"),
         (("--by", "angles:45", "--recover", "finetune:3"), "did you mean 'fine-tune'"),
         (("--by", "angles:45", "--scratch", "rewind:3"), "--scratch must be one of fine-tune, not rewind:3"),
-        (("--by", "angles:45", "--least-accuracy", "0.9"), "is in per cent, as 90"),
-        (("--by", "angles:45", "--figures", "a.jpg"), "a figure is written as .svg, .png or .pdf"),
+        (("--by", "angles:45", "--least-accuracy", "0.9"), "is in per cent, such as 90"),
+        (("--by", "angles:45", "--figures", "a.jpg"), "give a .svg, .png or .pdf file"),
         (("--by", "angles:45", "--rows", "0"), "--rows"),
         (("--by", "magnitude", "--target", "params:0.001"), "cannot be met: one unit per layer"),
         ((), "--by"),
@@ -287,7 +287,7 @@ def test_the_network_that_comes_in_is_never_written_over(run, trained, resnet):
     before = (trained / "network.safetensors").read_bytes()
     for file in (trained, trained / "network.safetensors"):
         answer = run("reduce", file, "--data", "digits", "--by", "angles:45", "--out", trained, *QUICK)
-        assert (answer.code, "which is never changed" in answer.err) == (2, True)
+        assert (answer.code, "which is never overwritten" in answer.err) == (2, True)
     assert (trained / "network.safetensors").read_bytes() == before
     assert run("reduce", resnet, "--data", "digits", "--by", "angles:45", "--csv", resnet.parent, *QUICK).code == 2
 

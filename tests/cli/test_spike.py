@@ -340,7 +340,7 @@ def test_compiling_is_told_once(tmp_path, capsys, monkeypatch):
         (("--steps", "0"), "--steps"),
         (("--test-rows", "0"), "--test-rows"),
         (("--watch", "-1"), "--watch"),
-        (("--least-accuracy", "0.9"), "is in per cent, as 90"),
+        (("--least-accuracy", "0.9"), "is in per cent, such as 90"),
         (("--normalise", "0.5/0.1", "--encode", "poisson"), "poisson spikes need inputs between −1 and 1"),
         (("--data", "digit"), "did you mean 'digits'"),
     ],
@@ -432,7 +432,7 @@ def test_networks_are_never_written_over(run, trained, tmp_path):
     before = (trained / "network.safetensors").read_bytes()
     for file in (trained, trained / "network.safetensors"):
         answer = run("spike", file, "--data", "digits", "--out", trained, *QUICK)
-        assert (answer.code, "which is never changed" in answer.err) == (2, True)
+        assert (answer.code, "which is never overwritten" in answer.err) == (2, True)
     assert (trained / "network.safetensors").read_bytes() == before
     other = saved("mlp:3", tmp_path / "network.safetensors")
     answer = run("spike", trained, "--data", "digits", "--out", tmp_path, *QUICK)
@@ -445,7 +445,7 @@ def test_results_of_a_sweep_are_never_written_over(run, trained, tmp_path, name)
     (tmp_path / name).write_text("{}")
     answer = run("spike", trained, "--data", "digits", "--out", tmp_path, *QUICK)
     assert (answer.code, len(answer.lines), answer.out) == (2, 1, "")
-    assert f"--out {tmp_path} holds the results of something else, as of a sweep" in answer.err
+    assert f"--out {tmp_path} holds other results, such as those of a sweep" in answer.err
     assert [path.read_text() for path in tmp_path.iterdir()] == ["{}"]
 
 
@@ -550,7 +550,7 @@ def test_nir_files_are_told_apart_and_come_in_through_python(run, trained, tmp_p
     for words in (("evaluate", "--data", "digits"), ("evaluate",), ("inspect",), ("spike",), ("spike-sweep",)):
         answer = run(words[0], tmp_path / "net.nir", *words[1:])
         assert (answer.code, len(answer.lines), answer.out) == (3, 1, "")
-        assert "net.nir: a NIR file, which Python reads: ws.save_spiking(ws.import_nir(FILE), " in answer.err
+        assert "net.nir: is a NIR file: convert it in Python by ws.save_spiking(ws.import_nir(FILE), " in answer.err
     assert "net.nir: a NIR file" in run("export", tmp_path / "net.nir", tmp_path / "again.nir").err
     assert "gone.nir: no such file" in run("inspect", tmp_path / "gone.nir").err
     path = ws.save_spiking(ws.import_nir(tmp_path / "net.nir"), tmp_path / "net.safetensors")

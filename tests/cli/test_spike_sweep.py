@@ -216,7 +216,7 @@ def test_an_interrupted_sweep_says_that_it_goes_on_and_does(run, tmp_path, netwo
     again = run(*words)
     text = f"resuming in {tmp_path / 's'}: racing was at 8 of 24 train images\nspike-sweep: balancing: "
     assert (again.code, text in again.err) == (0, True)
-    assert f"all of it was done: read from {tmp_path / 's'}\nspike-sweep: balancing: " in run(*words).err
+    assert f"already complete: read from {tmp_path / 's'}\nspike-sweep: balancing: " in run(*words).err
     assert type(wanted := expected).from_json((tmp_path / "s" / "record.json").read_text()) == wanted
     other = run(*words, "--seed", 1, "--quiet")
     assert (other.code, len(other.lines)) == (2, 1)

@@ -82,7 +82,7 @@ def test_sweeps_are_drawn_apart_where_more_than_the_parameter_differs():
         (("--scaling", "z"), 2, "'z' is not one of 'zscore'"),
         (("--by", "angle:5"), 2, "did you mean 'angles'"),
         (("--folds", "25"), 2, "too few for 25 folds"),
-        (("--figures", "f.gif"), 2, "a figure is written as .svg, .png or .pdf"),
+        (("--figures", "f.gif"), 2, "give a .svg, .png or .pdf file"),
     ],
 )
 def test_wrong_usage_is_one_line(run, table, words, code, message):

@@ -90,7 +90,7 @@ def test_a_budget_says_what_was_not_tried(run, trained):
         (("--energy", "5"), "an amount needs its unit"),
         (("--accuracy", "101%"), "at most 100 %"),
         (("--accuracy", 0.9, "--budget", "soon"), "budget"),
-        (("--accuracy", 0.9, "--figures", "front.gif"), "written as .svg"),
+        (("--accuracy", 0.9, "--figures", "front.gif"), "give a .svg, .png or .pdf file"),
         (("--accuracy", 0.9, "--margin", "1.5"), "--margin"),
     ],
 )
@@ -104,7 +104,7 @@ def test_wrong_usage_is_one_line_and_code_2(run, trained, words, message):
 def test_the_network_itself_is_never_written_over(run, trained):
     answer = run("tailor", trained, "--accuracy", 0.9, *QUICK, "--out", trained)
     assert (answer.code, len(answer.lines)) == (2, 1)
-    assert "never changed" in answer.err
+    assert "never overwritten" in answer.err
 
 
 def test_a_file_that_is_not_there_is_code_3(run, tmp_path):

@@ -39,8 +39,8 @@ def test_five_figures_with_a_sentence_each(run, short, tmp_path, monkeypatch):
     lines = answer.out.splitlines()
     assert len(lines) == 5
     assert "equal means (2 and 2) and unequal variances (2 and 1)" in lines[0]
-    assert "the lognormal approximation says 8.0 % and 4.4 %" in lines[1]
-    assert "have their middle at 22.5°" in lines[2]
+    assert "the lognormal approximation gives 8.0 % and 4.4 %" in lines[1]
+    assert "have their midpoint at 22.5°" in lines[2]
     assert "for inputs of length 0.5, up to" in lines[2]
     assert "up to 12.8° away" in lines[3]
     assert "the L4 norm misses it by up to 0." in lines[4]

@@ -118,13 +118,13 @@ def test_the_spectrum_of_a_layer_has_its_zeros(network):
 
 @pytest.mark.parametrize("asked", [{"plot": True}, {"fit": "TPL"}, {"fix_fingers": "xmin_peak"}])
 def test_what_is_not_done_here_is_refused_by_name(network, asked):
-    with pytest.raises(UsageError, match=f"{next(iter(asked))}=.*not known here"):
+    with pytest.raises(UsageError, match=f"{next(iter(asked))}=.*not supported"):
         WeightWatcher(model=network).rows(**asked)
     assert WeightWatcher(model=network).rows(plot=False, savefig="")
 
 
 def test_no_model_and_no_method(network):
-    with pytest.raises(UsageError, match="there is no model"):
+    with pytest.raises(UsageError, match="no model is given"):
         WeightWatcher().rows()
     with pytest.raises(UnknownName, match="svd_method"):
         WeightWatcher(model=network).rows(svd_method="slow")

@@ -47,6 +47,6 @@ def test_what_does_not_fit_is_refused_with_both_figures(monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 2_000_000_000)
     check_memory("a small thing", 1_999_999_999, "nothing is needed")
     with pytest.raises(
-        UsageError, match=r"^a thing takes 3\.2 GB of memory at once, and 2\.0 GB are free; be smaller$"
+        UsageError, match=r"^a thing needs 3\.2 GB of memory at once, but 2\.0 GB are free; be smaller$"
     ):
         check_memory("a thing", 3.2e9, "be smaller")

@@ -74,7 +74,7 @@ def test_plain_and_named_values_mean_the_same(text):
         ("saw:8,notches=[1,-1]", "notches must be ≥ 0, not -1"),
         ("saw:8,teeth=9", "teeth is given twice"),
         ("saw:8,tooth=9", "did you mean 'teeth'?"),
-        ("saw:8,kind=rip,30", "must stand before the named ones"),
+        ("saw:8,kind=rip,30", "must come before the named ones"),
         ("saw:8,,9", "a value is missing between two commas"),
         ("saw:8,kind=", "kind has no value"),
         ("saw:8,notches=[1", "does not close"),

@@ -377,7 +377,7 @@ def test_a_task_that_kills_the_cluster_s_workers_is_named(cluster, tmp_path):
     # Dask suspects every task that a dead worker had, also those it had not begun: let the others finish first.
     assert sorted([next(steps), next(steps)]) == [(0, 0), (2, 4)]
     Path(folder, "go").touch()
-    with pytest.raises(WorkerLost, match=r"^workers of tcp://127.0.0.1:\d+ died each time they had task 1 \(1\)"):
+    with pytest.raises(WorkerLost, match=r"^workers of tcp://127.0.0.1:\d+ died each time they ran task 1 \(1\)"):
         next(steps)
 
 

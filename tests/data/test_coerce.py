@@ -137,9 +137,9 @@ class Ragged(Pairs):
     [
         (7, UsageError, "not a int"),
         ((X, Y, Y, Y), UsageError, r"written as \(x, y\)"),
-        ((X, Y, Y[:3]), DataMismatch, "as many weights"),
+        ((X, Y, Y[:3]), DataMismatch, "need a weight each"),
         ((X, Y, Y - 1.0), DataMismatch, "not negative"),
-        ((X, Y.astype(float)), DataMismatch, "whole numbers as floats: classes are integers"),
+        ((X, Y.astype(float)), DataMismatch, "whole numbers as floats: for classes give integers"),
         ((X, Y * 1j), DataMismatch, "real numbers"),
         ((X[:5], Y), DataMismatch, "5 inputs"),
         ((X, Y - 1), DataMismatch, "not -1"),
@@ -147,7 +147,7 @@ class Ragged(Pairs):
         ((X * 1j, Y), DataMismatch, "complex"),
         ((np.where(X == 5, np.nan, X), Y), DataMismatch, "row 2 holds nan"),
         ((X.reshape(6, 1, 2).astype(np.uint8), Y), DataMismatch, "x\\[:, None\\]"),
-        (Images(), DataMismatch, "not Image; a transform"),
+        (Images(), DataMismatch, "not Image; convert them by a transform"),
         (Ragged(), DataMismatch, "input 1 has shape \\(2,\\), the first \\(1,\\)"),
         (TensorDataset(torch.zeros(2, 2)), UsageError, r"written as \(x, y\)"),
         (DataLoader(TensorDataset(torch.zeros(2, 2))), DataMismatch, "batch 0 of the data is a list"),
@@ -181,11 +181,11 @@ def test_a_loader_that_shuffles_reads_the_same_each_time_in_the_order_of_its_row
 
 
 def test_rows_drawn_at_random_are_reported_and_drawn_the_same_again():
-    with pytest.warns(UserWarning, match="draws at random when a row is read"):
+    with pytest.warns(UserWarning, match="applies a random transform when a row is read"):
         first = as_data(Rows(noise=1.0))
-    with pytest.warns(UserWarning, match="draws at random"):
+    with pytest.warns(UserWarning, match="applies a random transform"):
         again = as_data(Rows(noise=1.0))
-    with pytest.warns(UserWarning, match="draws at random"):
+    with pytest.warns(UserWarning, match="applies a random transform"):
         as_data(torch.utils.data.DataLoader(Rows(noise=1.0), batch_size=10))
     assert first.train.x[:, 0].floor().tolist() == list(range(10))
     assert torch.equal(first.train.x, again.train.x)

@@ -92,8 +92,8 @@ def test_missing_data_say_where_was_looked_and_the_way_out(monkeypatch, tmp_path
         (("fashion_mnist",), {}, UnknownName, "did you mean 'fashion-mnist'"),
         (("mnist",), {"size": 3}, UsageError, "mnist takes no option size"),
         (("digits",), {"path": "x"}, UsageError, "takes no path"),
-        (("digits",), {"splits": "train"}, UsageError, "several names"),
-        (("digits",), {"splits": ()}, UsageError, "several names"),
+        (("digits",), {"splits": "train"}, UsageError, "a list of names"),
+        (("digits",), {"splits": ()}, UsageError, "a list of names"),
         (("digits",), {"splits": ("trian",)}, UnknownName, "did you mean 'train'"),
         (("mnist",), {"splits": ("validation",)}, UsageError, "with_validation"),
         (("mnist",), {"path": "/no/such/place"}, FileRefused, "no such file or folder"),
@@ -244,7 +244,7 @@ def test_without_a_network_it_is_told_where_the_files_go(monkeypatch, no_data, o
 
     monkeypatch.setattr("weightsmith.data.datasets.fetch", unreachable)
     with pytest.raises(
-        FileRefused, match=r"no route.*without a network put train-images.* into .*mnist, or mnist/ into"
+        FileRefused, match=r"no route.*without internet, put train-images.* into .*mnist, or mnist/ into"
     ):
         fetch_data("mnist")
 
@@ -346,7 +346,7 @@ def test_shares_of_the_rows_become_splits_the_same_ones_each_time(tmp_path):
     alone = load(f"table:{tmp_path}/rows.csv,test=0.2", splits=("test",))
     assert list(alone.splits) == ["test"]
     assert alone.test.digest() == both.test.digest()
-    with pytest.raises(UsageError, match=r"has no test split, only train; test=0.2 behind its path"):
+    with pytest.raises(UsageError, match=r"has no test split, only train; test=0.2 after its path"):
         load(f"table:{tmp_path}/rows.csv", splits=("test",))
 
 

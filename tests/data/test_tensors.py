@@ -19,7 +19,7 @@ def split(n: int = 12, classes: int = 3) -> Split:
         (torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64), r"float32 \(0, 2\)"),
         (torch.zeros(3, 2, dtype=torch.int32), torch.zeros(3, dtype=torch.int64), "int32"),
         (torch.zeros(3, 2), torch.zeros(3), "float32"),
-        (torch.zeros(3, 2), torch.zeros(4, dtype=torch.int64), "3 inputs need as many"),
+        (torch.zeros(3, 2), torch.zeros(4, dtype=torch.int64), "3 inputs need an int64 label"),
         (torch.zeros(3, 2), torch.tensor([0, -1, 2]), "not -1"),
     ],
 )

@@ -78,7 +78,7 @@ BAD: dict[str, tuple[dict[str, Any], type[WeightsmithError], str]] = {
     ),
     "negative label": ({"data": (X, Y - 1)}, DataMismatch, "counted from 0, not -1"),
     "labels that are no numbers": ({"data": (X, Y.double())}, DataMismatch, "whole numbers as floats"),
-    "too few labels": ({"data": (X, Y[:-1])}, DataMismatch, "70 inputs need as many int64 labels"),
+    "too few labels": ({"data": (X, Y[:-1])}, DataMismatch, "70 inputs need an int64 label"),
     "no rows": ({"data": (X[:0], Y[:0])}, DataMismatch, "rows"),
     "no training split": ({"data": {"test": (X, Y)}}, UsageError, "no train split"),
     "what is no data": ({"data": 3}, UsageError, "data may be"),

@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and end the process with its exit code; an interrupt during its imports ends it likewise."""
+    """Run the command line and exit with its code; Ctrl-C during the imports exits with the code of an interrupt."""
     try:
         from weightsmith.cli.app import main as run
 
@@ -19,5 +19,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.write("weightsmith: interrupted\n")
         sys.exit(130)
     finally:
-        if arguments is None:  # a process of its own: a second Ctrl-C while it ends has nothing left to stop
+        if arguments is None:  # the process is about to exit: ignore a second Ctrl-C
             signal.signal(signal.SIGINT, signal.SIG_IGN)

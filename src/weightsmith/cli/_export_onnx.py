@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["export_to_onnx"]
 
 _CHECKED = 16  # rows on which the float32 file is compared with the module
-_CALIBRATION = 500  # training rows that give the ranges of 8 bits
+_CALIBRATION = 500  # training rows that set the 8-bit ranges
 
 
 def export_to_onnx(
@@ -36,14 +36,14 @@ def export_to_onnx(
     data_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Write ``file`` as ONNX to ``target``, or beside it, and in 8 bits beside that."""
+    """Write ``file`` as ONNX to ``target`` (default: beside ``file``); with ``int8`` also an 8-bit file beside that."""
     from weightsmith.networks.files import load
     from weightsmith.networks.runtime.onnx_files import check_extra, export_onnx, quantise_onnx
     from weightsmith.networks.runtime.onnx_network import onnx_latency
 
     data = recorded_data(file) if data is None else data
     if int8 and data is None:
-        raise UsageError("--int8 needs rows that show the ranges of values: give --data")
+        raise UsageError("--int8 needs data to calibrate the value ranges: give --data")
     check_extra()
     path = target or (file / "network.onnx" if file.is_dir() else file.with_suffix(".onnx"))
     small = path.with_name(f"{path.stem}-int8.onnx")
@@ -69,7 +69,7 @@ def export_to_onnx(
 
 
 def _rows(network: nn.Module, data: str | None, path: Path | None) -> Tensor:
-    """Training rows as the network takes them; without data, noise of the shape that its card tells."""
+    """Training rows as inputs of the network; without data, noise of the input shape in its card."""
     import torch
 
     from weightsmith.data.datasets import load_all

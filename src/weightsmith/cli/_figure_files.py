@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 HELD = contextlib.ExitStack()
-"""What the command at work holds; released when it ends."""
+"""The locks of the running command; released when it ends."""
 
 _SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -40,9 +40,9 @@ def check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, 
         if path is None:
             continue
         if option in to_files and (not path.name or path.is_dir()):
-            raise UsageError(f"{option} writes a file, and {path} is a folder")
+            raise UsageError(f"{option} writes a file, but {path} is a folder")
         if option in to_folders and path.exists() and not path.is_dir():
-            raise UsageError(f"{option} writes into a folder, and {path} is a file")
+            raise UsageError(f"{option} writes into a folder, but {path} is a file")
         folder = path if path.is_dir() else path.absolute().parent
         while not folder.exists():
             folder = folder.parent
@@ -51,7 +51,7 @@ def check_targets(to_files: Mapping[str, Path | None], to_folders: Mapping[str, 
 
 
 def hold(folder: Path | None = None, *, file: Path | None = None) -> None:
-    """Hold a folder, or a file, until the command ends: a second process that would write there is refused."""
+    """Lock a folder or a file until the command ends, so that no second process writes there."""
     if folder is not None:
         HELD.enter_context(claimed(folder))
     if file is not None:
@@ -59,12 +59,12 @@ def hold(folder: Path | None = None, *, file: Path | None = None) -> None:
 
 
 def is_stdout(path: Path | None) -> bool:
-    """Whether ``-`` was given in place of a file: the text is printed."""
+    """Whether ``-`` was given in place of a file, to print the text."""
     return path is not None and str(path) == "-"
 
 
 def write_csv(path: Path, text: str) -> list[Path]:
-    """Write the text to the file, or print it in place of what the command prints; return the files."""
+    """Write the text to the file, or print it instead of the usual output; return the written files."""
     if not is_stdout(path):
         return [write_atomic(path, text)]
     sys.stdout.write(text)
@@ -84,7 +84,7 @@ def check_writable(
 
 
 def figures_of(asked: Path | None, folder: Path | None, inside: str = "figures") -> Path | None:
-    """Where figures are drawn: as asked, else ``inside`` the result's folder; ``none`` draws nothing.
+    """Where figures are written: the given path, else ``inside`` the result's folder; ``none`` draws nothing.
 
     >>> figures_of(None, Path("runs/a")).as_posix(), figures_of(Path("none"), Path("runs/a"))
     ('runs/a/figures', None)
@@ -104,13 +104,13 @@ def is_figure_file(path: Path) -> bool:
         return False
     if path.suffix.lower() not in _SUFFIXES:
         raise UsageError(
-            f"--figures {path}: a figure is written as .svg, .png or .pdf; a folder must exist or have no dot"
+            f"--figures {path}: give a .svg, .png or .pdf file; a folder must exist or have no dot in its name"
         )
     return True
 
 
 def write_figures(target: Path, figures: Mapping[str, Callable[[], Figure]]) -> list[Path]:
-    """Draw and write each figure: ``target/name.svg``, or for a file ``target`` itself (of several ``stem-name``)."""
+    """Write each figure to ``target/name.svg``, or to the file ``target`` (several figures: ``stem-name``)."""
     from weightsmith.reporting.figures.style import save_figure
 
     to_file = is_figure_file(target)

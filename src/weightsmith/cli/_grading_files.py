@@ -43,7 +43,7 @@ def rows_as_csv(several: Sequence[Grades]) -> str:
 
 
 def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
-    """``record.json`` of one network (of several, a numbered folder each), ``layers.csv``, ``comparison.json``."""
+    """Write ``record.json`` (several networks: one in each numbered folder), ``layers.csv``, ``comparison.json``."""
     written = [
         write_record(own / "record.json", grades)
         for own, grades in zip(_folders(folder, several), several, strict=True)
@@ -55,9 +55,9 @@ def write_records(folder: Path, several: Sequence[Grades], comparison: GradeComp
 
 
 def draw(target: Path, several: Sequence[Grades], comparison: GradeComparison | None) -> list[Path]:
-    """α by layer and as a histogram, of all networks together; the shares of the classes of each; spectra of layers.
+    """Draw α by layer and as a histogram for all networks, the class shares of each, and the spectra of its layers.
 
-    With accuracies also measures against them; of checkpoints of one run α, stable rank and λ_max by epoch.
+    With accuracies, also draw the measures against them; for checkpoints of one run, α, stable rank and λ_max by epoch.
     """
     from weightsmith.reporting.figures import grading
     from weightsmith.reporting.figures.comparison import contest_measures
@@ -94,7 +94,7 @@ def write_page(path: Path, several: Sequence[Grades], comparison: GradeCompariso
 def write_plans(
     path: Path, network: nn.Module | Path, grades: Grades, keep: float, layers: Sequence[str] | None
 ) -> list[PlanFile]:
-    """The plan by α at ``path``, and next to it its baselines, because α alone is doubtful."""
+    """Write the α plan to ``path``, and the baseline plans next to it, because α alone is doubtful."""
     from weightsmith.grading.plans import alpha_plan
     from weightsmith.networks.layer_plan import LayerPlan, norm_plan
 
@@ -118,5 +118,5 @@ def _folders(folder: Path, several: Sequence[Grades]) -> list[Path]:
 
 
 def _plain(name: str) -> str:
-    """A valid file name on every system: layers of some formats have slashes in theirs."""
+    """A file name that is valid on every system: layer names of some formats contain slashes."""
     return re.sub(r"[^\w.-]+", "_", name)[:80]

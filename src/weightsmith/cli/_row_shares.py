@@ -19,9 +19,7 @@ __all__ = ["takes_shares", "with_shares"]
 
 
 def _share(split: str) -> Any:
-    text = (
-        f"share of the training rows of a folder or table that becomes the {split} split, as 0.2; always the same rows"
-    )
+    text = f"share of the training rows of a folder or table for the {split} split, such as 0.2; always the same rows"
     return Annotated[float | None, typer.Option(f"--{split}", help=text, rich_help_panel=MORE)]
 
 
@@ -33,7 +31,7 @@ _SHARES = {
         typer.Option(
             "--split-by",
             metavar="COLUMN",
-            help="a column of a table: rows of one value, such as a subject's, stay together in splits and folds",
+            help="a table column such as subject: rows with the same value stay together in splits and folds",
             rich_help_panel=MORE,
         ),
     ],
@@ -50,7 +48,7 @@ _SHARES = {
 
 
 def takes_shares(command: Callable[..., None], *, of_data: str = "data") -> Callable[..., None]:
-    """The command with these options, if it takes data and does not have them yet; its data come with them."""
+    """Add these options to a command that takes data, unless it has them; their values are added to its data."""
     signature = inspect.signature(command, eval_str=True)
     if of_data not in signature.parameters:
         return command
@@ -86,7 +84,7 @@ def with_shares(data: str | None, asked: dict[str, Any]) -> str:
         raise UsageError(f"{flags} belongs to --data, which is not given")
     source = source_of(data)
     if source is None:
-        raise UsageError(f"{data} comes with its own splits; {flags} is for data of your own (folder, table, parquet)")
+        raise UsageError(f"{data} comes with its own splits; {flags} is for your own data (folder, table, parquet)")
     written = {key: value for key, value in source.to_dict().items() if key != "name"}
     twice = [
         name

@@ -1,6 +1,6 @@
-"""Options that only the command line has, declared once for all commands: files, folders, and how it answers.
+"""Options that only the command line has, declared once for all commands: files, folders and output format.
 
-What a verb's signature declares is not here: :mod:`weightsmith.cli._verb_options` derives it.
+Options in a verb's signature are not here: :mod:`weightsmith.cli._verb_options` derives them.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def _or_none(figures: Path | None) -> Path | None:
 
 
 def _in_percent(accuracy: float | None) -> float | None:
-    """The bar is in per cent: 0.9 would pass for any network."""
+    """Check that the bound is in per cent: any network would pass 0.9."""
     if accuracy is not None and 0 < accuracy <= 1:
-        raise OptionError(f"--least-accuracy is in per cent, as 90: {accuracy:g} would let any network pass")
+        raise OptionError(f"--least-accuracy is in per cent, such as 90: any network would pass {accuracy:g}")
     return accuracy
 
 
@@ -57,7 +57,7 @@ NetworkFile = Annotated[
 ]
 DataName = Annotated[str, typer.Argument(metavar="DATA", help=_DATA)]
 DataOption = Annotated[str, typer.Option("--data", help=_DATA)]
-DataOrRecord = Annotated[str | None, typer.Option("--data", help=f"{_DATA}; without it that of the network's run")]
+DataOrRecord = Annotated[str | None, typer.Option("--data", help=f"{_DATA}; default: the data of the network's run")]
 DataPath = Annotated[
     Path | None,
     typer.Option(
@@ -71,7 +71,7 @@ Factory = Annotated[
     str | None,
     typer.Option(
         "--factory",
-        help="the class of your own that the file of --network belongs to: mynet:PartNet, mynet.py:PartNet,width=32",
+        help="your own class that loads the file of --network: mynet:PartNet, mynet.py:PartNet,width=32",
         rich_help_panel=MORE,
     ),
 ]
@@ -113,7 +113,8 @@ Csv = Annotated[
 ]
 Figures = Annotated[Path | None, typer.Option("--figures", callback=_or_none, help=f"{_FIGURES}; none: draw nothing")]
 FiguresOrNone = Annotated[
-    Path | None, typer.Option("--figures", help=f"{_FIGURES}; with --out its figures folder, none: draw nothing")
+    Path | None,
+    typer.Option("--figures", help=f"{_FIGURES}; default with --out: its figures folder; none: draw nothing"),
 ]
 Seed = Annotated[int, surrounding("seed", verbs.Seed)]
 Workers = Annotated[int, surrounding("workers", verbs.Workers)]

@@ -10,7 +10,7 @@ from weightsmith.core.errors import FileRefused, UsageError
 
 __all__ = ["ROWS", "check_out", "refuse_nir", "refuse_spiking", "say_if_compiling"]
 
-ROWS = "thresholds are found on training rows, accuracies on test rows"  # why a conversion needs data
+ROWS = "thresholds are set on training rows, accuracy is measured on test rows"  # why a conversion needs data
 
 
 def refuse_spiking(file: Path) -> None:
@@ -29,8 +29,8 @@ def refuse_nir(file: Path) -> None:
     if file.suffix.lower() == ".nir" and file.is_file():
         raise FileRefused(
             file,
-            "a NIR file, which Python reads: ws.save_spiking(ws.import_nir(FILE), 'net.safetensors') makes one "
-            "that evaluate, inspect and export take",
+            "is a NIR file: convert it in Python by ws.save_spiking(ws.import_nir(FILE), 'net.safetensors'), "
+            "which evaluate, inspect and export read",
         )
 
 
@@ -44,11 +44,11 @@ def check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
         return
     network = folder / "network.safetensors"
     if file.resolve() in (folder.resolve(), network.resolve()):
-        raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
+        raise UsageError(f"--out {folder} holds the input network, which is never overwritten: give another folder")
     if network.exists() and not is_spiking(network):
-        raise UsageError(f"--out {folder} holds another network, which would be written over: give another folder")
+        raise UsageError(f"--out {folder} holds another network, which would be overwritten: give another folder")
     if not network.exists() and holds_other_results(folder):
-        raise UsageError(f"--out {folder} holds the results of something else, as of a sweep: give another folder")
+        raise UsageError(f"--out {folder} holds other results, such as those of a sweep: give another folder")
 
 
 def say_if_compiling(quiet: bool) -> None:

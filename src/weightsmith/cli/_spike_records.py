@@ -11,12 +11,12 @@ from weightsmith.core.records import unsealed
 
 __all__ = ["data_of", "nearby_settings", "recorded_data", "steps_of"]
 
-_MOST_RECORD = 100_000_000  # bytes; that of a training run has thousands
+_MOST_RECORD = 100_000_000  # bytes; the record of a training run has thousands
 _USUAL_STEPS = 64
 
 
 def nearby_settings(file: Path) -> dict[str, Any]:
-    """The settings in the record of the result folder that ``file`` is, or that holds it; else empty."""
+    """The settings in the record of the result folder, which is ``file`` or its parent; else empty."""
     from weightsmith.networks.readers.ranges import read_json
 
     record = (file.parent if file.name == "network.safetensors" else file) / "record.json"
@@ -45,11 +45,11 @@ def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str
         open_weights(file)  # report a wrong path first, not missing data
         raise UsageError(
             f"--data is missing: {what_for} (a data set by name, folder:PATH, table:PATH or parquet:PATH; "
-            "the folder of a result tells it by itself, unless it was made of arrays in Python)"
+            "a result folder names its data, unless it was made from arrays in Python)"
         )
     if source is not None and not Path(source.path).expanduser().exists():
         raise UsageError(
-            f"the record of {file} names the data {found}, which is not in {Path.cwd()}: --data says where"
+            f"the record of {file} names the data {found}, which is not in {Path.cwd()}: give the path with --data"
         )
     if not quiet:
         say_note(f"data: {found}, as in the record of {file}")
@@ -57,7 +57,7 @@ def data_of(file: Path, named: str | None, quiet: bool, *, what_for: str) -> str
 
 
 def recorded_data(file: Path) -> str | None:
-    """The data named in the record of ``file``, if they are known by name or there to be read; else None."""
+    """The data named in the record of ``file``, if they are a known set or their path exists; else None."""
     from weightsmith.data.catalogue import CATALOGUE
     from weightsmith.data.datasets import source_of
 

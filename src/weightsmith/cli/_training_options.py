@@ -1,4 +1,4 @@
-"""What commands that train do with their options."""
+"""Option handling shared by the commands that train."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["network_of", "validation_of", "warnings_as_notes"]
 
 
 def network_of(text: str, factory: str | None = None) -> str | Path | nn.Module:
-    """A file or result folder as a path, so that the network's own normalisation is used; with its class, loaded."""
+    """A file or result folder as a path, so that its own normalisation is used; with ``factory``, a loaded network."""
     if factory is None:
         return Path(text) if Path(text).exists() else text
     from weightsmith.networks.files import load
@@ -36,7 +36,7 @@ def validation_of(asked: float | None, present: bool) -> float | None:
 def warnings_as_notes(shown: bool = True) -> Iterator[None]:
     """Show warnings of training as notes, at once and in one line; other warnings pass unchanged.
 
-    They are not what ``--quiet`` leaves out; of several processes that train together one shows them.
+    ``--quiet`` does not hide them; of several processes that train together, one shows them.
     """
     from weightsmith.training.plan import TrainingWarning
 

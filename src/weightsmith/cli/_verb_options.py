@@ -3,8 +3,8 @@
     @takes_options_of(reduce, …)
     def reduce(file: given.NetworkFile, options: Options, out: given.Out = None) -> None:
 
-gives the command every option that the signature declares and text can say, with its default, range and line of help;
-``options`` is what was asked, read and checked as in a recipe, before the command does anything.
+gives the command every option of the signature that can be written as text, with its default, range and help line;
+``options`` holds the given values, parsed and checked as in a recipe before the command runs.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from weightsmith.core.verbs import Doc, Parameter, declared, parameters
 __all__ = ["MORE", "Options", "examples_of", "flag_of", "options_of", "surrounding", "takes_options_of"]
 
 MORE = "More options"
-"""The second group of a command's help: what few calls need."""
+"""The second group of a command's help: rarely needed options."""
 
 Options = dict[str, Any]
-"""The checked options of a command, by the names that the verb gives them."""
+"""The checked options of a command, by the verb's parameter names."""
 
 
 def options_of(
     *functions: Callable[..., Any], links: Iterable[Parameter] = (), without: Collection[str] = ()
 ) -> dict[str, Parameter]:
-    """What a command offers of its verbs' options, without importing their types; ``links`` come in addition.
+    """The options that a command takes from its verbs and from ``links``, without importing their types.
 
-    Of options of the same name that of the first verb counts.
+    If two verbs have an option of the same name, the first verb's counts.
     """
     own: dict[str, Parameter] = {}
     for function in functions:
@@ -49,7 +49,7 @@ def flag_of(name: str) -> str:
 
 
 def surrounding(name: str, annotation: Any) -> Any:
-    """What surrounds every call, such as ``core.verbs.Seed``, for a command that derives nothing else."""
+    """A general option, such as ``core.verbs.Seed``, for a command that derives no options from a verb."""
     doc = next(each for each in get_args(annotation) if isinstance(each, Doc))
     bounds = next((each for each in get_args(annotation) if isinstance(each, Range)), Range())
     return typer.Option(flag_of(name), min=bounds.ge, help=doc.text, rich_help_panel=MORE)
@@ -64,8 +64,8 @@ def takes_options_of(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of ``functions``, in place of its parameter ``options``.
 
-    ``links`` are options beside those of the verbs, ``without`` names those that the command has no use for;
-    ``compared`` may be repeated though the verb takes one of them. ``examples`` end the help.
+    ``links`` are additional options, ``without`` names omitted ones; options in ``compared`` may be repeated although
+    the verb takes one value. ``examples`` are printed at the end of the help.
     """
     offered = options_of(*functions, links=links, without=without)
     linked = {link.name for link in links}
@@ -83,7 +83,9 @@ def takes_options_of(
         def run(**values: Any) -> None:
             given = {name: values.pop(name) for name in offered}
             read: Options = {}
-            for name in sorted(offered, key=lambda name: not offered[name].imported):  # torch only if the rest is right
+            for name in sorted(
+                offered, key=lambda name: not offered[name].imported
+            ):  # import torch only if the rest is valid
                 light = offered[name]
                 full = light if light.imported or name in linked else parameters(home[name])[name]
                 read[name] = _read(full, given[name], name in compared)
@@ -118,7 +120,7 @@ def _read(option: Parameter, given: Any, compared: bool) -> Any:
 
 
 def _as_typer_has_it(option: Parameter, compared: bool) -> inspect.Parameter:
-    """One option as typer declares it; all but switches and words to choose from are text."""
+    """One option as a typer declaration; all except switches and choices are text."""
     kind: Any = str
     metavar: str | None = _metavar(option)
     names, help_text = [option.doc.flag or flag_of(option.name)], option.doc.text
@@ -148,7 +150,7 @@ def _as_typer_has_it(option: Parameter, compared: bool) -> inspect.Parameter:
 
 
 def _is_repeated(option: Parameter) -> bool:
-    """Whether several values are given by repeating the option: text may hold commas of its own."""
+    """Whether several values are given by repeating the option, because text may contain commas."""
     return option.several and (bool(option.members) or not option.imported or str in option.kinds)
 
 
@@ -160,7 +162,7 @@ def _metavar(option: Parameter) -> str:
 
 
 def _default_text(option: Parameter) -> Any:
-    """The default as it would be typed; None if nothing would be."""
+    """The default as typed on the command line; None if there is none."""
     if option.required or option.default is None or option.default == ():
         return None
     if isinstance(option.default, bool):

@@ -45,7 +45,7 @@ def angles(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """List the nearest pairs of units of every layer, and the units that others could stand in for."""
+    """List the closest pairs of units in every layer, and the units that others could replace."""
     from weightsmith.data.datasets import load_all
     from weightsmith.reporting.describe import describe
 

@@ -1,6 +1,6 @@
 """The ``weightsmith`` command: its sub-commands, and the conversion of errors into a line and an exit code.
 
-Exit codes: 0 done · 1 done, but something must be looked at · 2 wrong usage · 3 a file that cannot be read or is
+Exit codes: 0 done · 1 done, but something needs attention · 2 wrong usage · 3 a file that cannot be read or is
 refused · 130 interrupted.
 """
 
@@ -104,7 +104,7 @@ def _top(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error (anywhere on the line).")
+        bool, typer.Option("--debug", help="Show the traceback of an error (allowed anywhere on the line).")
     ] = False,
 ) -> None:
     del version, debug  # both are handled before a sub-command runs
@@ -133,11 +133,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Attention as notice:
         say_error(str(notice))
         code = 1
-    except (MemoryError, RuntimeError) as error:  # torch has no type of its own for memory that is not there
+    except (MemoryError, RuntimeError) as error:  # torch raises RuntimeError when memory runs out
         said = str(error).partition("\n")[0]
         if debug or not (isinstance(error, MemoryError) or "can't allocate memory" in said):
             raise
-        say_error(f"not enough memory, {bytes_text(free_memory())} are free ({said or 'no figure'})")
+        say_error(f"not enough memory: {bytes_text(free_memory())} free ({said or 'no details'})")
         code = 1
     except OSError as error:  # other system errors: a folder, a full disk, a name too long
         if debug:
@@ -149,6 +149,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         say_error(str(error))
         code = error.exit_code
-    if code == _INTERRUPTED:  # typer handles an interrupt by the code alone
+    if code == _INTERRUPTED:  # typer reports an interrupt only by the exit code
         say_error("interrupted")
     sys.exit(code if isinstance(code, int) else 0)

@@ -24,7 +24,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_sets(as_json: Json = False) -> None:
-    """List the data sets by name and whether they are here."""
+    """List the data sets by name and whether they were found."""
     from weightsmith.data import known
 
     sets = known()
@@ -52,7 +52,7 @@ def info(
     name: Annotated[str, typer.Argument(help="A data set by name, folder:PATH, table:PATH, parquet:PATH or a path.")],
     as_json: Json = False,
 ) -> None:
-    """Describe data: shape, classes, sizes, normalisation; of a known set also files and where it was found."""
+    """Describe data: shape, classes, sizes, normalisation; for a known set also its files and where they were found."""
     from weightsmith.data import known
 
     one = next((each for each in known() if each.name == name), None)
@@ -88,7 +88,7 @@ def fetch(
 
 
 def _show_own(name: str, as_json: bool) -> None:
-    """Data of the user's own, which are read for it: what was guessed and what was left out is said."""
+    """Read and describe the user's own data, with notes on what was guessed and what was left out."""
     from weightsmith.data.datasets import load_all
     from weightsmith.data.targets import Kind
 
@@ -131,5 +131,5 @@ def _rows_of(part: Split, data: Data) -> list[int]:
 
 def _missing(one: Known) -> str:
     if one.download_bytes is None:
-        return "nowhere: name a path of your own"
+        return "nowhere: give a path of your own"
     return f"nowhere; weightsmith data fetch {one.name} downloads {one.download_bytes / 1e6:,.0f} MB"

@@ -1,4 +1,4 @@
-"""``weightsmith demo``: the whole chain and a tailored network in about a minute, on embedded data or on real ones."""
+"""``weightsmith demo``: the whole chain and a tailored network in about a minute, on embedded or on real data."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _TAILORED = "tailored"
 def demo(
     data: Annotated[
         Literal["digits", "fashion-mnist", "cifar10"],
-        typer.Option(help="digits is embedded; the others train a CNN, need the data and the extra prune."),
+        typer.Option(help="digits is embedded; the others train a CNN and need the data and the extra prune."),
     ] = "digits",
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder for the files (demo, or demo-DATA).")] = None,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Train a network, grade it, cut it, convert it to few steps, tailor it to limits, and report."""
+    """Train a network, grade it, reduce it, convert it to a spiking one, tailor it to limits, and report."""
     from weightsmith.chain.recipe import example
     from weightsmith.chain.section import as_dict
     from weightsmith.core.storage import write_atomic
@@ -66,7 +66,7 @@ def demo(
 def _run(
     text: str, folder: Path, limits: dict[str, Any], progress: ProgressCallback | None
 ) -> tuple[ChainRun, Tailored]:
-    """The chain of the recipe, its network tailored to the limits, and a page of all of it."""
+    """Run the recipe, tailor its network to the limits, and write a page on both."""
     from weightsmith.chain.pipeline import pipeline
     from weightsmith.chain.recipe import Recipe
     from weightsmith.chain.report import report

@@ -28,7 +28,7 @@ __all__ = ["diff"]
 )
 def diff(
     a: Annotated[Path, typer.Argument(metavar="A", readable=False, help="a network file or the folder of a result")],
-    b: Annotated[Path, typer.Argument(metavar="B", readable=False, help="what is compared with it")],
+    b: Annotated[Path, typer.Argument(metavar="B", readable=False, help="the network to compare with A")],
     options: Options,
     data: Annotated[
         str | None, typer.Option(help="a data set: adds paired accuracy, angles of activations, latency and energy")
@@ -38,9 +38,9 @@ def diff(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Compare two networks: sizes, α, norms, angles and distance of each layer, and with data what they answer.
+    """Compare two networks: sizes, α, norms, angles and distance of each layer, and with data their predictions.
 
-    --network and --normalise hold for both, where their files do not say it. Exit code 1 if a layer holds NaN or
+    --network and --normalise apply to both, if their files do not state them. Exit code 1 if a layer holds NaN or
     infinity.
     """
     of_data = {"data_path": data_path, **{name: options[name] for name in ("split", "test_rows", "steps")}}

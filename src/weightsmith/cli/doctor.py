@@ -1,4 +1,4 @@
-"""``weightsmith doctor``: what is installed and found, what this processor cannot do, and how to get the rest."""
+"""``weightsmith doctor``: what is installed and found, what this processor cannot do, and how to fix that."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EXTRAS = {
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)([^;]*)(?:;\s*(.*))?$")
 _EXTRA = re.compile(r"extra == ['\"](\w+)['\"]")
 _PROBE_SECONDS = 60
-_ILLEGAL = -4  # the exit code of a process that ended by an illegal instruction, as POSIX counts
+_ILLEGAL = -4  # POSIX exit code of a process killed by an illegal instruction
 _PROBES = {
     "float32 products": "torch.ones(64, 64) @ torch.ones(64, 64)",
     "bfloat16 products": "torch.ones(64, 64, dtype=torch.bfloat16) @ torch.ones(64, 64, dtype=torch.bfloat16)",
@@ -53,17 +53,15 @@ class _Package(NamedTuple):
 def doctor(
     as_json: given.AsJson = False,
     licences: Annotated[
-        bool, typer.Option("--licences", help="list the licence of every package in use, and of those they use")
+        bool, typer.Option("--licences", help="list the licences of all packages in use and of their dependencies")
     ] = False,
 ) -> None:
-    """Print versions, extras, data sets found and what this processor can do, with a way out for what is missing."""
+    """Print versions, extras, data sets found and what this processor can do, and how to fix what is missing."""
     from weightsmith.reporting.parts import Facts, Section
     from weightsmith.reporting.terminal import show
 
     if licences:
-        section = Section(
-            f"weightsmith {__version__}", "The licences that the packages themselves state.", (_licences(),)
-        )
+        section = Section(f"weightsmith {__version__}", "The licences as the packages state them.", (_licences(),))
         print_json(section.to_dict()) if as_json else show(section, out())
         return
     packages, data, abilities = _packages(), _data(), _abilities()
@@ -99,7 +97,7 @@ def _answer(needed: list[_Package], failing: list[str]) -> str:
 
 
 def _packages() -> list[_Package]:
-    """The packages that the installed weightsmith asks for, by its own metadata."""
+    """The packages that the installed weightsmith requires, from its metadata."""
     found = []
     for line in importlib.metadata.requires("weightsmith") or []:
         match = _REQUIREMENT.match(line)
@@ -122,7 +120,7 @@ def _version(name: str) -> str | None:
 def _table(packages: list[_Package]) -> Table:
     from weightsmith.reporting.parts import Column, Table
 
-    columns = (Column("package"), Column("installed"), Column("asked for", spare=1), Column("needed for"))
+    columns = (Column("package"), Column("installed"), Column("required", spare=1), Column("needed for"))
     rows = tuple(
         (p.name, p.version or "missing", p.asked or "any", _EXTRAS.get(p.extra, "everything")) for p in packages
     )
@@ -130,7 +128,7 @@ def _table(packages: list[_Package]) -> Table:
 
 
 def _licences() -> Table:
-    """Every installed package that weightsmith needs, directly or through others, with its own word on its licence."""
+    """Every installed package that weightsmith needs, directly or through others, with the licence it states."""
     from weightsmith.reporting.parts import Column, Table
 
     waiting, rows = ["weightsmith", *(package.name for package in _packages())], {}
@@ -171,7 +169,7 @@ def _data() -> Table:
 
 
 def _abilities() -> list[tuple[str, str]]:
-    """What a child process could compute: an instruction that the processor lacks ends it, not this one."""
+    """What a child process could compute: an instruction that the processor lacks kills the child, not this process."""
     return [(name, _probed(code)) for name, code in _PROBES.items()]
 
 
@@ -188,8 +186,8 @@ def _probed(code: str) -> str:
 
 def _last_line(errors: bytes) -> str:
     lines = errors.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else "it ended without a word"
+    return lines[-1] if lines else "it ended without a message"
 
 
 def _way_out(name: str) -> str:
-    return f"for {name} set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI before the start, or stay with float32"
+    return f"for {name}, set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI before starting Python, or use float32"

@@ -49,7 +49,8 @@ def evaluate(
     network: given.WhatNetwork = None,
     normalise: given.HowNormalised = None,
     removed: Annotated[
-        Literal["skip", "zero"], typer.Option(help="what all-zero convolutions of a ResNet are: removed, or zero")
+        Literal["skip", "zero"],
+        typer.Option(help="treat all-zero convolutions of a ResNet as removed (skip) or as zero"),
     ] = _REMOVED,
     least_accuracy: given.LeastAccuracy = None,
     out_folder: given.Out = None,
@@ -58,7 +59,7 @@ def evaluate(
 ) -> None:
     """Accuracy of a network on a data set, with a 95 % Wilson interval, top-5, recall per class and confusion.
 
-    Of a spiking network: accuracy after so many steps, rows without an answer, and rates.
+    For a spiking network: accuracy after --steps steps, rows without an answer, and firing rates.
     """
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.files import is_spiking
@@ -100,7 +101,7 @@ def load_judging(name: str, path: Path | None, split: str | None) -> Data:
 
 
 def _of_verb(options: Options, own: Any, other: Any, because: str) -> Options:
-    """The options of the verb that is called; those of the other one alone are refused, unless left as they are."""
+    """The options of the called verb; options that only the other verb has are refused if they were changed."""
     alone = {name: each for name, each in declared(other).items() if name not in declared(own)}
     _refuse_given([name for name, each in alone.items() if each.plain and options[name] != each.default], because)
     return {name: value for name, value in options.items() if name in declared(own)}

@@ -61,7 +61,7 @@ def export(
         str, typer.Option(help="nir (spiking networks, also NET.py); onnx or huggingface (all others)")
     ] = "nir",
     int8: Annotated[
-        bool, typer.Option("--int8", help="onnx: also in 8 bits, its ranges from training rows of --data")
+        bool, typer.Option("--int8", help="onnx: also write an 8-bit file, with ranges from training rows of --data")
     ] = False,
     network: given.WhatNetwork = None,
     check: Annotated[
@@ -71,20 +71,22 @@ def export(
     data: Annotated[
         str | None,
         typer.Option(
-            help="data whose test rows make the test vector; without it those of the record, or random spikes"
+            help="data whose test rows make the test vector; default: the data of the record, else random spikes"
         ),
     ] = None,
     data_path: given.DataPath = None,
-    test_rows: Annotated[int | None, typer.Option(min=1, help="how many of them, from the first (2)")] = None,
+    test_rows: Annotated[
+        int | None, typer.Option(min=1, help="number of test rows in the test vector, from the first (2)")
+    ] = None,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
     """Write a network for other tools: NIR or a torch module if it is spiking, else ONNX or a Hugging Face folder.
 
-    NIR comes with the spikes that it must give on a test vector.
+    A NIR file comes with a test vector and the spikes that it must give on it.
 
     A target that ends in .py is a module in plain torch, for any neuron, compared with our engine spike for spike.
-    Exit code 1 if another simulator counts other spikes (--check), or the module gives others. Any other network is
+    Exit code 1 if another simulator (--check) or the module gives different spikes. Any other network is
     written as ONNX (--to onnx), with --int8 also in 8 bits; both are checked against the module and timed in
     onnxruntime. --to huggingface writes a folder with model.safetensors, config.json and a model card with figures.
     """
@@ -116,9 +118,9 @@ def export(
     written = verb.export_nir(load_spiking(file), target, x=x, **options)
     if told is None and not quiet:
         say_note(
-            "the test vector is of random spikes: --data makes it of real rows"
+            "the test vector holds random spikes: give --data for real rows"
             if data is None
-            else f"the test vector is of rows of {data}, as in the record of {file}"
+            else f"the test vector holds rows of {data}, as in the record of {file}"
         )
     checks = _compared(target, simulators, quiet)
     description = describe(written, str(file), checks=checks)
@@ -162,7 +164,7 @@ def _spiking_target(target: Path | None, to: str, int8: bool) -> Path:
 
 
 def _simulators(asked: Sequence[str]) -> list[str]:
-    """Each once, checked to be known and installed before the file is written."""
+    """The simulators without repeats, checked to be known and installed before the file is written."""
     for name in asked:
         if name not in _SIMULATORS:
             raise UnknownName("simulator", name, _SIMULATORS)
@@ -187,7 +189,7 @@ class _TorchRun(NamedTuple):
 def _refuse_for_torch(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
-            raise UsageError(f"--{name} belongs to NIR files; a torch module is always compared, and never rounded")
+            raise UsageError(f"--{name} is for NIR files only; a torch module is always compared and never rounded")
 
 
 def _export_torch(file: Path, target: Path, run: _TorchRun, *, as_json: bool, quiet: bool) -> None:

@@ -31,14 +31,15 @@ def faces(
         ),
     ],
     test: Annotated[
-        float, typer.Option(min=0, max=0.99, help="Share of rows kept for the test, unless folders say train and test.")
+        float,
+        typer.Option(min=0, max=0.99, help="Share of rows held out for the test, unless folders are train and test."),
     ] = 0.2,
     seed: given.Seed = 0,
     components: Annotated[str, typer.Option(help="Principal components of LPQ and of PHOG.")] = "5,5",
     size: Annotated[int, typer.Option(min=1, help="Pixels along each side of the cropped face.")] = 128,
     lpq: Annotated[str, typer.Option(help="Blocks, window and decorrelation of LPQ, as lpq:window=5.")] = "lpq",
     phog: Annotated[str, typer.Option(help="Levels, bins, sign and edges of PHOG, as phog:edges=false.")] = "phog",
-    crops: Annotated[Path | None, typer.Option(help="Folder for the faces as they were cut out, to look at.")] = None,
+    crops: Annotated[Path | None, typer.Option(help="Folder for the cropped faces, for inspection.")] = None,
     workers: given.Workers = 1,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -73,7 +74,7 @@ def faces(
 def _counts(text: str) -> tuple[int, int]:
     numbers = [part.strip() for part in text.split(",")]
     if len(numbers) != 2 or not all(number.isdigit() for number in numbers) or not any(map(int, numbers)):
-        raise UsageError(f"--components takes two numbers, of LPQ and of PHOG, such as 5,5, not {text!r}")
+        raise UsageError(f"--components takes two numbers, for LPQ and for PHOG, such as 5,5, not {text!r}")
     return int(numbers[0]), int(numbers[1])
 
 
@@ -126,7 +127,7 @@ def _show(summary: dict[str, Any]) -> None:
     if "variance" in summary:
         console.print(f"rows        {', '.join(f'{name} {count}' for name, count in summary['splits'].items())}")
         parts = [
-            f"{len(s)} of {name.upper()} hold {100 * sum(s):.1f} %" for name, s in summary["variance"].items() if s
+            f"{len(s)} of {name.upper()} explain {100 * sum(s):.1f} %" for name, s in summary["variance"].items() if s
         ]
         console.print(f"components  {', '.join(parts)} of the variance of the training rows")
     console.print(f"files       {escape(', '.join(summary['files']))}")

@@ -55,7 +55,7 @@ def grade(
     data_path: given.DataPath = None,
     split: Annotated[
         str | None,
-        typer.Option(help="which part of the data (by default train, or the only one)", rich_help_panel=given.MORE),
+        typer.Option(help="the split of the data (default: train, or the only one)", rich_help_panel=given.MORE),
     ] = None,
     network: given.WhatNetwork = None,
     plan: Annotated[
@@ -65,11 +65,11 @@ def grade(
         float | None, typer.Option(help="the share of parameters that the plans keep (0.5)", rich_help_panel=given.MORE)
     ] = None,
     figures: given.Figures = None,
-    html: Annotated[Path | None, typer.Option(help="write a page with figures that needs no internet")] = None,
+    html: Annotated[Path | None, typer.Option(help="write a self-contained page with figures")] = None,
     out_folder: given.Out = None,
     as_json: given.AsJson = False,
     csv: given.Csv = None,
-    why: Annotated[bool, typer.Option("--why", help="show what each verdict rests on")] = False,
+    why: Annotated[bool, typer.Option("--why", help="show the evidence for each verdict")] = False,
     quiet: given.Quiet = False,
 ) -> None:
     """Grade each layer from its weights alone: a verdict, how sure it is, and what to look at; no data are needed.
@@ -81,7 +81,7 @@ def grade(
     accuracies = read_accuracies(accuracy, len(networks))
     check_targets({"--html": html, "--plan": plan}, {})
     check_writable(csv, figures, out_folder, as_json=as_json)
-    hold(out_folder if len(networks) > 1 else None)  # of one network the verb holds it
+    hold(out_folder if len(networks) > 1 else None)  # for one network the verb locks it
     fold, base, layers = options["fold"], options["base"], options["layers"]
     _check_plan(plan, keep, networks, fold, base)
     _check_data(data, data_path, split, base)
@@ -133,7 +133,7 @@ def read_accuracies(text: str | None, count: int) -> tuple[float, ...] | None:
     if named or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         raise OptionError(f"--accuracy takes numbers such as 91.73,92.63, not {text!r}")
     if len(values) != count or count < 2:
-        raise UsageError(f"--accuracy names one value for each of several networks: {len(values)} for {count}")
+        raise UsageError(f"--accuracy needs one value for each of several networks: {len(values)} for {count}")
     outside = [value for value in values if not 0 <= value <= 100]
     if outside:
         raise OptionError(f"--accuracy: {outside[0]:g} is neither a fraction nor a percentage")
@@ -161,7 +161,7 @@ def _check_data(data: str | None, path: Path | None, split: str | None, base: Pa
     if data is None and (path is not None or split is not None):
         raise UsageError(f"--{'split' if path is None else 'data-path'} belongs to --data NAME, which is not given")
     if data is not None and base is not None:
-        raise UsageError("--data measures how a network answers, and a difference of two (--base) has no answers")
+        raise UsageError("--data measures a network's outputs, and a difference of two networks (--base) has none")
 
 
 def say_if_first(quiet: bool) -> None:
@@ -175,7 +175,7 @@ def say_if_first(quiet: bool) -> None:
 def _check_all(
     networks: Sequence[Path], base: Path | None, layers: Sequence[str] | None, conv_groups: Sequence[str] | None
 ) -> None:
-    """Check before hours of work that all networks open, have such layers, and fit the base."""
+    """Check before hours of work that all networks open, have the selected layers, and match the base."""
     from weightsmith.grading.differences import difference
     from weightsmith.networks.layers.walk import walk
 

@@ -35,9 +35,9 @@ def log(
     as_json: given.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
-    """Show how networks came to be: the operations that made them, and the digests of their ancestors.
+    """Show how networks were made: the operations, and the digests of their ancestors.
 
-    Of several, or of all in a folder (four levels deep), one family tree with accuracies and parameters.
+    Several networks, or all in a folder (four levels deep), make one family tree with accuracies and parameters.
     """
     by_path: dict[Path, Path] = {}
     for path in networks:
@@ -52,7 +52,7 @@ def log(
     if as_json:
         print_json({"networks": [dataclasses.asdict(each) for each in known], "family": tree.to_dict()["kin"]})
     else:
-        # Of several files with the same weights, one with a record counts: the later entry wins.
+        # If several files have the same weights, one with a record is used: the later entry wins.
         by_record = sorted(known, key=lambda each: each.accuracy is not None)
         facts = {each.weights: _facts(each) for each in by_record}
         _draw(tree, [facts.get(kin.network, "") for kin in tree.kin])
@@ -79,7 +79,7 @@ def _log_one(known: _Known, as_json: bool) -> None:
         print_json(dataclasses.asdict(known))
         return
     if known.lineage is None:
-        text = f"{escape(Path(known.file).name)}: a file of another tool, it names no ancestors"
+        text = f"{escape(Path(known.file).name)}: a file of another tool, which names no ancestors"
         out().print(f"[bold]{known.weights[:12]}[/bold]  {text}  {_facts(known)}", soft_wrap=True)
         return
     lineage = Lineage.from_dict(known.lineage)
@@ -95,7 +95,7 @@ def _log_one(known: _Known, as_json: bool) -> None:
 
 
 def _draw(tree: Family, facts: Sequence[str]) -> None:
-    """The tree with the facts on each of its networks: a line for each, however long its path."""
+    """Print the tree, one unwrapped line for each network with its facts."""
     from weightsmith.networks.family import short_digest
 
     console = out()
@@ -175,7 +175,7 @@ def _networks_in(path: Path, quiet: bool) -> list[Path]:
             if not quiet:
                 say_note(f"left out: {error}")
         if len(ours) + len(others) > _MOST_FILES:
-            raise FileRefused(path, f"has more than {_MOST_FILES:,} networks in it: name the folders themselves")
+            raise FileRefused(path, f"contains more than {_MOST_FILES:,} networks: give its subfolders instead")
     if ours:
         return ours
     try:
@@ -202,11 +202,11 @@ def _candidates(top: Path, quiet: bool) -> Iterator[Path]:
     for error in walk.refused:
         say_note(f"left out: {error}")
     if walk.too_many:
-        say_note(f"left out: {top} has more than {_MOST_FOLDERS:,} folders in it; name the folders themselves")
+        say_note(f"left out: {top} contains more than {_MOST_FOLDERS:,} folders; give its subfolders instead")
     if walk.deeper:
         count = len(walk.deeper)
         others = f" and in {count - 1:,} more" if count > 1 else ""
-        say_note(f"left out: what is more than {_LEVELS} folders down, in {walk.deeper[0]}{others}")
+        say_note(f"left out: folders more than {_LEVELS} levels deep, in {walk.deeper[0]}{others}")
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "list_networks"]
 
-app = typer.Typer(help="What can be built, and with which options.", invoke_without_command=True)
+app = typer.Typer(help="Network architectures and their options.", invoke_without_command=True)
 app.callback()(help_without_command)
 
 
@@ -36,7 +36,7 @@ def list_networks(as_json: given.AsJson = False) -> None:
             listed.add_row(*map(escape, cells))
         out().print(listed)
     example, own = r"[bold]vgg:5,classifier=\[512,512][/bold]", "[bold]package.module:build[/bold]"
-    out().print(f"\nfor example  {example}  or a function of yours  {own}")
+    out().print(f"\nfor example  {example}  or your own function  {own}")
 
 
 def _summary(member: type[Option]) -> str:

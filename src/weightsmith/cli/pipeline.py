@@ -27,7 +27,7 @@ def pipeline(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Carry out a recipe: train, grade, reduce, spike, with every result in a folder of its own and one page of all.
+    """Run a recipe (train, grade, reduce, spike): each result in its own folder, and one page on all of them.
 
     The recipe is checked before anything runs. If it is killed or interrupted, the same command resumes.
     """

@@ -24,9 +24,9 @@ app = typer.Typer(
 
 @app.command("new")
 def new(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("recipe.toml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("recipe.toml"),
     like: Annotated[
-        str, typer.Option(help="Which one: new (commented), digits, fashion-mnist or cifar10 (of weightsmith demo).")
+        str, typer.Option(help="The template: new (commented), digits, fashion-mnist or cifar10 (of weightsmith demo).")
     ] = "new",
 ) -> None:
     """Write a recipe with comments, to be edited and given to weightsmith pipeline."""
@@ -35,7 +35,7 @@ def new(
 
     text = example(like)
     if file.exists():
-        raise UsageError(f"{file} exists already and is left as it is: give another name")
+        raise UsageError(f"{file} exists already and is not overwritten: give another name")
     write_atomic(file, text)
     out().print(f"{escape(str(file))} is written. Next: weightsmith pipeline {escape(str(file))} --out runs/chain")
 

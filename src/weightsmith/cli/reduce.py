@@ -98,25 +98,25 @@ def _check_call(methods: Sequence[Method], options: Options) -> None:
     if plan is not None and plan not in _PLANS and not Path(plan).exists() and not Path(plan).suffix:
         raise UnknownName("plan", plan, [*_PLANS, "FILE"])
     if target is None and plan in _PLANS:
-        raise UsageError(f"--plan {plan} says how much of each layer only with a target, as --target params:0.5")
+        raise UsageError(f"--plan {plan} needs a target, such as --target params:0.5")
     twice = {str(method) for number, method in enumerate(methods) if method in methods[:number]}
     if twice:
         raise UsageError(f"--by {min(twice)} is given twice: nothing would be compared")
     for method in methods:
         if method.needs_target and target is None and plan is None:
             raise UsageError(
-                f"{method} does not determine how much to remove; give a target, as --target params:0.5, or a plan"
+                f"{method} does not determine how much to remove; give a target, such as --target params:0.5, or a plan"
             )
 
 
 def _check_out(file: Path, folder: Path | None) -> None:
     """The input network is not overwritten."""
     if folder is not None and file.resolve() in (folder.resolve(), (folder / "network.safetensors").resolve()):
-        raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
+        raise UsageError(f"--out {folder} holds the input network, which is never overwritten: give another folder")
 
 
 def _rewinds(options: Options, file: Path, network: str | None, normalise: str | None) -> bool:
-    """Whether the training run of the network is needed, and then given as it was."""
+    """Whether recovery needs the training run of the network; if so, check that it is given unchanged."""
     from weightsmith.reducing.recovery.recover import Rewind
 
     recover = options["recover"]
@@ -152,7 +152,7 @@ def _alpha_plan(module: nn.Module, options: Options, quiet: bool) -> LayerPlan:
         grades = grade(module, evidence="none", threads=options["threads"], progress=progress)
     made = alpha_plan(grades, keep=options["target"].keep)
     if made.unscored and not quiet:
-        say_note(f"no α, so that they keep the target's share: {', '.join(made.unscored)}")
+        say_note(f"layers without α keep the target's share: {', '.join(made.unscored)}")
     return made
 
 
@@ -166,7 +166,7 @@ def _price(options: Options, methods: Sequence[Method], module: nn.Module, known
         return None
     plain = [str(method) for method in methods if not isinstance(method, Genetic | Pareto)]
     if plain:
-        raise UsageError(f"--price {price} is for genetic and pareto, {plain[0]} does not search")
+        raise UsageError(f"--price {price} is for genetic and pareto: {plain[0]} does not search")
     return price_of(price, module, known, layers=options["layers"], seed=options["seed"])
 
 
@@ -202,7 +202,7 @@ def _reduced(
 def _described(
     results: Sequence[Reduction], name: str, least_accuracy: float | None, kept: bool
 ) -> tuple[list[Section], Section]:
-    """The description of each reduction, and that of all of them."""
+    """The description of each reduction, and one of all of them."""
     from weightsmith.reporting.describe import describe
     from weightsmith.reporting.sections.reductions import methods_section
 

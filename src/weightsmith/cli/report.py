@@ -31,24 +31,22 @@ def report(
             help="Result folders (what --out of a command wrote), their record.json, or folders of such folders.",
         ),
     ],
-    page: Annotated[Path, typer.Option("--out", help="The page, one file that needs nothing else.")] = Path(
-        "report.html"
-    ),
-    title: Annotated[str | None, typer.Option(help="What stands at the top of the page.")] = None,
+    page: Annotated[Path, typer.Option("--out", help="The page, one self-contained file.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     as_json: given.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
-    """Write a page of results: what was done, how right, large and costly the networks are, and every result.
+    """Write a page of results: what was done, the accuracy, size and cost of the networks, and every result.
 
-    Results are put in order, and into relation, by the digests of their networks. Only records are read. Exit code 1
-    if some of them cannot be read: the page then has the others, and says so.
+    Results are ordered and related by the digests of their networks. Only records are read. Exit code 1 if some of
+    them cannot be read: the page then shows the others and lists what was left out.
     """
     from weightsmith.chain.reading.results import KINDS
     from weightsmith.chain.report import gather, report_page
 
     check_targets({"--out": page}, {})
     if page.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(f"--out {page}: the report is a page; give it a name that ends in .html")
+        raise UsageError(f"--out {page}: the report is an HTML page; give it a name that ends in .html")
     _check_ours(page)
     hold(file=page)
     refused: list[FileRefused] = []
@@ -76,7 +74,7 @@ def report(
 
 
 def _check_ours(page: Path) -> None:
-    """Only our own pages are overwritten; ``mine.html`` may be somebody's work."""
+    """Refuse to overwrite a page that weightsmith did not write."""
     if not page.exists():
         return
     with reading(page), page.open("rb") as file:

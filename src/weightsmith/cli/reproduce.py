@@ -18,7 +18,7 @@ __all__ = ["reproduce"]
 
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="the experiment, or all; without it they are listed")
+        str | None, typer.Argument(metavar="[NAME]", help="the experiment, or all; default: list them")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="seconds instead of minutes, on few rows of the embedded digits")

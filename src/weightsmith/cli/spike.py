@@ -54,7 +54,7 @@ def spike(
     """Convert a trained network into a spiking one: accuracy after each step, rates, operations and energy.
 
     Without --neuron, --steps and --balance the conversion is chosen on training rows: by --within, by --energy, or at
-    the knee of the front of the two; what is given stays as given.
+    the knee of the front of accuracy and energy; options that are given are kept.
     Exit code 1 if a layer never fires, no candidate meets --within or --energy, or the accuracy is below
     --least-accuracy.
     """

@@ -56,15 +56,15 @@ def spike_sweep(
 ) -> None:
     """The best thresholds with and without L4 adjustment for each leak and reset, and whether the adjustment helps.
 
-    Training rows choose, test rows judge the winners once, all on the same input spikes: differences are paired.
-    Exit code 1 if no setting has a single training row right.
+    Settings are chosen on training rows and the winners tested once on test rows, all on the same input spikes, so that
+    differences are paired. Exit code 1 if no setting classifies any training row correctly.
     """
     from weightsmith.data.datasets import load_all
     from weightsmith.reporting.describe import describe
     from weightsmith.spiking.sweep.grid import Grid
 
     grid = ("leaks", "resets", "factors", "smoothings", "delay")
-    Grid(**{name: options[name] for name in grid})  # refuses before data are read what no sweep can try
+    Grid(**{name: options[name] for name in grid})  # refuse an invalid grid before data are read
     figure_target = figures_of(figures, out_folder)
     refuse_spiking(file)
     refuse_nir(file)
@@ -131,7 +131,9 @@ def _check_out(file: Path, folder: Path | None, figures: Path | None) -> None:
     if folder is None:
         return
     if file.resolve() == folder.resolve() or (folder / "network.safetensors").exists():
-        raise UsageError(f"--out {folder} is the folder of a network, whose record would be lost: give another folder")
+        raise UsageError(
+            f"--out {folder} is the folder of a network, whose record would be overwritten: give another folder"
+        )
 
 
 def _as_dict(sweep: SpikeSweep, description: Section, written: Sequence[Path]) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def _begun(folder: Path, known: Data, options: Mapping[str, Any]) -> str | None:
     if found is None:
         return None
     if (folder / "record.json").exists():
-        return f"all of it was done: read from {folder}"
+        return f"already complete: read from {folder}"
     stage, done = found
     if stage == "means":
         total, what = math.prod(len(options[name]) for name in ("leaks", "resets", "factors")), "neurons and factors"

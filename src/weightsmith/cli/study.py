@@ -36,7 +36,7 @@ def study(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Train networks over folds, reduce each by every method, and test what it cost.
+    """Train networks over folds, reduce each by every method, and test the cost in accuracy.
 
     Accuracies are means ± standard deviation over folds. A difference is the method's test accuracy minus that of the
     whole network, of random masks of equal size, or of a network of that size trained from scratch, with p of the

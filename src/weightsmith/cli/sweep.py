@@ -44,7 +44,7 @@ def sweep_train(
         list[str],
         typer.Option(
             help="rate=0.1,0.01, width=50,100, depth=1,2, activation=relu,selu, clip=none,norm:1 …: any option of "
-            "train, any parameter of the network; may be repeated; a value with a comma stands in double quotes"
+            "train, any parameter of the network; may be repeated; put a value with a comma in double quotes"
         ),
     ],
     options: Options,
@@ -105,9 +105,9 @@ def read_vary(several: list[str]) -> dict[str, tuple[Any, ...]]:
             raise OptionError(f"--vary {text}: write a name and its values, such as rate=0.1,0.01")
         if named:
             quoted = f"{plain[-1]},{named[0][0]}={named[0][1]}"
-            raise OptionError(f"--vary {text}: a value with a comma stands in double quotes, {name}='\"{quoted}\"'")
+            raise OptionError(f"--vary {text}: put a value with a comma in double quotes, {name}='\"{quoted}\"'")
         if name in found:
-            raise OptionError(f"--vary names {name} twice; write all its values in one")
+            raise OptionError(f"--vary names {name} twice; give all its values in one")
         read = (read_value(item) for item in plain)
         # "none" is the name of a normalisation, not its absence
         found[name] = tuple("none" if name == "normalise" and value is None else value for value in read)

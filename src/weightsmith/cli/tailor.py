@@ -1,4 +1,4 @@
-"""``weightsmith tailor NETWORK --data NAME --params 75% --accuracy -2``: the network that keeps to limits."""
+"""``weightsmith tailor NETWORK --data NAME --params 75% --accuracy -2``: the best network within limits."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def tailor(
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Limits in, network out: reduced, rounded to int8, spiking, or a combination, whichever loses least.
+    """Find a network within the limits: reduced, rounded to int8, spiking, or a combination, whichever loses least.
 
-    Looks at 1,000 training rows without their labels and judges the result once on the test rows.
+    Uses 1,000 training rows without their labels and evaluates the result once on the test rows.
     Ctrl-C ends the search with the best so far; with --out the same command resumes. Exit code 1 if the limits are not
-    kept to.
+    met.
     """
     from weightsmith.chain.tailor.limits import COSTS, Wanted, read_seconds
     from weightsmith.data.datasets import load_all
@@ -79,7 +79,7 @@ def _check_outputs(file: Path, folder: Path | None, figures: Path | None) -> Non
     """Check before any work that the outputs can be written, and do not overwrite the input network."""
     check_writable(None, figures, folder)
     if folder is not None and file.resolve() in (folder.resolve(), (folder / "network.safetensors").resolve()):
-        raise UsageError(f"--out {folder} is where the network itself is, which is never changed: give another folder")
+        raise UsageError(f"--out {folder} holds the input network, which is never overwritten: give another folder")
 
 
 def _tailored(module: nn.Module, known: Data, options: Options, quiet: bool) -> Tailored:

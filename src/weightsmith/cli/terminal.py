@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 
-_TOLD = 3  # things to look at that the last line names; the others are counted
+_TOLD = 3  # concerns that the last line names; the others are counted
 _FILES = 6  # files that are shown; the others are counted
 _INDENT = 15  # width of the names of lines
 
 
 class Attention(Exception):
-    """The work is done, but the user must look at something: exit code 1."""
+    """The work is done, but something needs the user's attention: exit code 1."""
 
 
 def show(description: Section, files: Sequence[Path] = (), *, notes: bool = True) -> None:
@@ -68,7 +68,7 @@ def raise_concerns(description: Section) -> None:
 
 
 def help_without_command(context: typer.Context) -> None:
-    """For a group of commands: without one, show the help."""
+    """Show the help of a group of commands if none of them is given."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 
@@ -108,7 +108,7 @@ def count_text(number: int) -> str:
 
 
 def files_line(paths: Sequence[Path]) -> Table:
-    """The written files; of many the first few."""
+    """The written files; if there are many, the first few."""
     return named_line(
         "files",
         escape(", ".join(map(str, paths[:_FILES])))

@@ -1,4 +1,4 @@
-"""``weightsmith theory``: why a spiking network differs from its network, in five figures."""
+"""``weightsmith theory``: why a spiking network differs from the network it was converted from, in five figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def theory(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw what the variance of a membrane does to a neuron's spikes: Figures 1 to 5 of the L4-norm paper."""
+    """Draw how the variance of the membrane potential affects the spikes: Figures 1 to 5 of the L4-norm paper."""
     from weightsmith.reporting.figures.style import save_figure
 
     check_targets({}, {"--out": out_folder})
@@ -65,8 +65,8 @@ def _above_threshold(seed: int) -> tuple[Figure, str]:
         for shares in (found.above_simulated, found.above_lognormal)
     )
     return draw_above_threshold(found), (
-        f"the same two are above a threshold of {found.threshold:g} for {simulated} of the time; the lognormal "
-        f"approximation says {lognormal}"
+        f"the same two neurons are above a threshold of {found.threshold:g} for {simulated} of the time; the lognormal "
+        f"approximation gives {lognormal}"
     )
 
 
@@ -79,8 +79,8 @@ def _dominance(seed: int) -> tuple[Figure, str]:
         f"up to {angle:.1f}° for inputs of length {length:g}" for length, angle in (borders[0], borders[-1])
     )
     return draw_dominance(hard, soft), (
-        f"of two neurons whose directions have their middle at {hard.midpoint:.1f}°, the one with the larger variance "
-        f"fires more {shares}"
+        f"of two neurons whose directions have their midpoint at {hard.midpoint:.1f}°, the one with the larger "
+        f"variance fires more {shares}"
     )
 
 

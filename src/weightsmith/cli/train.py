@@ -54,10 +54,10 @@ def train(
         Path | None, typer.Option(help="folder for TensorBoard's log", rich_help_panel=given.MORE)
     ] = None,
     find_rate: Annotated[
-        bool, typer.Option("--find-rate", help="do not train: sweep the rate and show which ones learn")
+        bool, typer.Option("--find-rate", help="do not train: sweep the learning rate and suggest one")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="do not train: show what would be done, and what looks wrong with it")
+        bool, typer.Option("--check", help="do not train: print the plan of the run, with warnings")
     ] = False,
     as_json: given.AsJson = False,
     quiet: given.Quiet = False,
@@ -113,7 +113,7 @@ def _of_preset(name: str, options: dict[str, Any], silent: bool) -> dict[str, An
     from weightsmith.training.presets import preset
 
     if not isinstance(options["network"], str):
-        raise UsageError(f"--preset {name} builds a network anew and cannot take the file {options['network']}")
+        raise UsageError(f"--preset {name} builds a new network and cannot take the file {options['network']}")
     chosen = preset(name, options["network"])
     if not silent:
         for change in chosen.changes:

@@ -29,7 +29,7 @@ def check_plan(data: Data, options: dict[str, Any], *, as_json: bool) -> None:
     from weightsmith.training.settings import Settings
     from weightsmith.training.suitability import augmentation_advice
 
-    taken = [name for name in Settings.OPTIONS if name != "validation"]  # data has been split
+    taken = [name for name in Settings.OPTIONS if name != "validation"]  # the data are already split
     plan = make_plan(options["network"], data, Settings.read(**{name: options[name] for name in taken}))
     if (advice := augmentation_advice(plan.network, plan.train, plan.settings.augment)) is not None:
         plan = dataclasses.replace(plan, notes=(*plan.notes, advice))
@@ -52,7 +52,7 @@ def search_rate(
     from weightsmith.training.finder import find_rate
 
     taken = ("network", "optimiser", "loss", "clip", "batch", "normalise", "seed", "device", "threads")
-    # A rate that is found is given as a schedule, and with a schedule alone the optimiser is momentum.
+    # The rate found is meant for --schedule, and with only a schedule given the optimiser is momentum.
     given = {name: options[name] for name in taken} | {"optimiser": options["optimiser"] or "momentum"}
     curve = find_rate(data=data, **given)
     if folder is not None:

@@ -1,4 +1,4 @@
-"""``weightsmith transfer BASE --data NAME``: a network for new data out of a trained one."""
+"""``weightsmith transfer BASE --data NAME``: adapt a trained network to new data."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def transfer(
 ) -> None:
     """Reuse a trained network for new data: a new head on its frozen lower blocks, then the top blocks unfrozen.
 
-    Inputs are resized to what the base takes, grey images get its channels. The stages are compared on the same
-    validation images, and the network of the best one is kept. While no stage reaches --least-accuracy on them, the
-    remedy is tried; if none does, the exit code is 1.
+    Inputs are resized to the input size of the base, grey images get its channels. The stages are compared on the same
+    validation images, and the network of the best one is kept. If no stage reaches --least-accuracy on them, the
+    remedy is tried; if it fails too, the exit code is 1.
     """
     from weightsmith.data.datasets import load_all
     from weightsmith.reporting.describe import describe

@@ -1,8 +1,8 @@
-"""Callbacks for other trainers: our verdict on gradients and α by epoch, without a change to their loops.
+"""Callbacks for other trainers: our verdict on gradients and α by epoch, without changes to their loops.
 
 >>> from weightsmith.compat import lightning_callback, trainer_callback
 
-Give them to ``lightning.Trainer(callbacks=[lightning_callback()])`` or, of transformers, to
+Pass them to ``lightning.Trainer(callbacks=[lightning_callback()])`` or, for transformers, to
 ``Trainer(..., callbacks=[trainer_callback()])``.
 """
 
@@ -28,10 +28,10 @@ __all__ = ["Watch", "lightning_callback", "trainer_callback"]
 
 
 class Watch:
-    """What a callback sees of a training: gradients on single steps, and the α of every layer after each epoch.
+    """What a callback measures during training: gradients at single steps, and the α of every layer after each epoch.
 
-    A step is measured if it is the first of an epoch or its number is 0 or a power of two, so that the cost is that of
-    a few steps. ``alphas`` has a row for each epoch; a layer without a fit is not in it.
+    A step is measured if it is the first of an epoch or its number is 0 or a power of two, so that only a few steps are
+    slower. ``alphas`` has a row for each epoch; a layer without a fit is not in it.
     """
 
     def __init__(self, *, alpha: bool = True) -> None:
@@ -48,7 +48,7 @@ class Watch:
         return self._probe.diagnosis()
 
     def begin(self, network: nn.Module, step: int, *, first: bool) -> None:
-        """Before the forward pass of the step ``step``; ``first`` of an epoch."""
+        """Call before the forward pass of step ``step``; ``first`` marks the first step of an epoch."""
         self._open.close()  # a step that the trainer skipped
         if first or step & (step - 1) == 0:
             self._probe = self._probe or Probe(network)
@@ -56,11 +56,11 @@ class Watch:
                 self._open.enter_context(self._probe.step(step))
 
     def end(self) -> None:
-        """After the update of that step."""
+        """Call after the update of that step."""
         self._open.close()
 
     def epoch(self, network: nn.Module) -> dict[str, float]:
-        """After an epoch: what to log."""
+        """Call after an epoch; returns the values to log."""
         if not self._alpha:
             return {}
         found = {layer.name: layer.alpha for layer in grade(network, evidence="none").layers if layer.alpha is not None}
@@ -69,7 +69,7 @@ class Watch:
         return {"alpha": sum(found.values()) / len(found), **logged} if found else {}
 
     def finish(self) -> None:
-        """After training: a warning if the gradients are not healthy."""
+        """Call after training; warns if the gradients are not healthy."""
         self._open.close()
         if self._probe is not None and self._probe.probes and self.gradients.health is not Health.HEALTHY:
             warnings.warn(self.gradients.sentence, TrainingWarning, stacklevel=2)
@@ -78,7 +78,7 @@ class Watch:
 def lightning_callback(*, alpha: bool = True) -> Any:
     """A callback for Lightning's Trainer: ``callback.watch.gradients.sentence``, ``callback.watch.alphas``.
 
-    The mean α and that of each layer are logged after every epoch, as ``alpha`` and ``alpha/LAYER``.
+    The mean α and the α of each layer are logged after every epoch, as ``alpha`` and ``alpha/LAYER``.
     """
     base = _package("lightning.pytorch", "pytorch_lightning")
 

@@ -1,14 +1,14 @@
-"""``WeightWatcher(model=…).analyze()`` with the columns that scripts written for that tool read, graded here.
+"""``WeightWatcher(model=…).analyze()`` by our own grading, with the columns that scripts written for that tool read.
 
-Numbers are equal where a layer has 20 eigenvalues or more (tests/reference/weightwatcher_layers.json), but for
+Numbers agree for layers with 20 eigenvalues or more (tests/reference/weightwatcher_layers.json), except for
 
-- ``alpha`` and what is made of it: a layer without a fit has none here, and −1 there, which its means include;
+- ``alpha`` and values derived from it: a layer without a fit has none here, and −1 there, which its means include;
 - ``sv_min`` of a convolution: the smallest singular value of all kernel positions here; there the largest of the
   positions' smallest;
 - ``matrix_rank`` and ``rank_loss``: singular values below some 10⁻⁷ of the largest count as zero, as the eigenvalues
   of the Gram matrix resolve no smaller ones; with ``svd_method="accurate"`` the limit is that tool's, N·ε;
 - ``num_spikes``, ``bulk_max`` and the like (``mp_fit``), ``rand_distance`` and ``num_traps`` (``randomize``): the same
-  questions, answered by other estimates (docs/grading.md).
+  quantities by other estimators (docs/grading.md).
 
 ``weak_rank_loss`` counts eigenvalues below ``tolerance`` itself, as there; ``layer.metrics.weak_rank_loss`` below a
 millionth of the largest. ``warning`` looks at α alone, as there; ``verdict`` and the ends of the interval,
@@ -45,16 +45,16 @@ _INSTEAD = {
     "savefig": "weightsmith grade NETWORK --figures FOLDER draws every layer",
     "fit": "truncated power laws are compared with the plain one in ws.grade(…).layers[i].alternatives",
     "peft": "ws.grade('ADAPTER_FOLDER') grades a LoRA adapter",
-    "max_evals": "ws.grade has no largest size",
-    "max_N": "ws.grade has no largest size",
-    "ww2x": "it is pool=False",
+    "max_evals": "ws.grade has no size limit",
+    "max_N": "ws.grade has no size limit",
+    "ww2x": "use pool=False",
 }
 
 Row = dict[str, Any]
 
 
 class WeightWatcher:
-    """A network to be analysed by calls known from WeightWatcher 0.7.
+    """A network, analysed through the interface of WeightWatcher 0.7.
 
     >>> from weightsmith.networks import mlp
     >>> watcher = WeightWatcher(model=mlp(64, 32, 10, seed=0))
@@ -97,12 +97,12 @@ class WeightWatcher:
         """The rows of :meth:`analyze`, without pandas. A keyword that has no meaning here is refused if it is set."""
         for name, value in others.items():
             if value:
-                raise UsageError(f"{name}={value!r} is not known here: {_INSTEAD.get(name, 'see docs/coming_from.md')}")
+                raise UsageError(f"{name}={value!r} is not supported: {_INSTEAD.get(name, 'see docs/coming_from.md')}")
         if svd_method not in _METHODS:
             raise UnknownName("svd_method", svd_method, list(_METHODS))
         self.model = self.model if model is None else model
         if self.model is None:
-            raise UsageError("there is no model: WeightWatcher(model=…) or analyze(model=…)")
+            raise UsageError("no model is given: use WeightWatcher(model=…) or analyze(model=…)")
         grades = grade(
             self.model,
             conv="pooled" if pool else "slices",
@@ -134,9 +134,9 @@ class WeightWatcher:
         return {name: fmean(values) for name in _SUMMARY if (values := _numbers(row.get(name) for row in rows))}
 
     def get_ESD(self, layer: int | str) -> NDArray[np.float64]:  # noqa: N802 (their name)
-        """All eigenvalues of a layer, by its id or its name, ascending, those of its kernel positions together."""
+        """All eigenvalues of a layer, by its id or its name, ascending, pooled over its kernel positions."""
         if self.model is None:
-            raise UsageError("there is no model: WeightWatcher(model=…)")
+            raise UsageError("no model is given: use WeightWatcher(model=…)")
         grades = grade(self.model, evidence="none")
         (name,) = _wanted([layer], _ids(self.model, grades, 0))
         found = next(graded for graded in grades.layers if graded.name == name)
@@ -157,7 +157,7 @@ def _owns(owner: str, name: str) -> bool:
 
 
 def _wanted(layers: Sequence[int | str], ids: Mapping[str, int]) -> set[str]:
-    """The names meant by ids or names; negative ids leave layers out, as there. None means all."""
+    """The layer names selected by ids or names; negative ids exclude layers, as there. An empty selection means all."""
     for given in layers:
         if not any(_means(given, name, number) for name, number in ids.items()):
             raise UnknownName("layer", str(given), [f"{number} ({name})" for name, number in ids.items()][:12])
@@ -247,5 +247,5 @@ def _twin(layer: LayerGrade) -> Row:
 
 
 def _numbers(cells: Iterable[Any]) -> list[float]:
-    """Those that are numbers: a missing cell is None in rows and NaN in a table."""
+    """The cells that are numbers: a missing cell is None in rows and NaN in a table."""
     return [float(cell) for cell in cells if cell is not None and not math.isnan(cell)]

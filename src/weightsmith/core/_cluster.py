@@ -1,9 +1,9 @@
 """Run tasks on an existing Dask cluster: ``dask scheduler`` and ``dask worker`` on any machines.
 
-Dask itself runs the tasks of a dead worker again elsewhere. Added here: an address where nobody answers is refused in
-seconds, and so are workers with other versions of what rounds; small tasks travel in batches of half a second;
-the function, with the data it holds, goes to every worker once; a worker that says nothing for half a minute is told
-of, and what it had goes to others; a cluster that has lost all its workers ends the wait.
+Dask itself reruns the tasks of a dead worker elsewhere. Added here: an address without a scheduler is refused in
+seconds, and so are workers whose package versions could round differently; small tasks are sent in batches of half a
+second; the function, with the data it holds, is sent to every worker once; a worker that is silent for half a minute is
+reported and its tasks go to others; a cluster that has lost all its workers raises an error.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["Cluster", "WorkerStalled"]
 
 _CONNECT_SECONDS = 4.0
 _BEAT_SECONDS = 2.0
-_PATIENCE_SECONDS = 60.0  # how long a cluster may be without workers, as when it is being restarted
-_STALL_SECONDS = 30.0  # how long a worker may be silent: it sends a sign of life every second or so, also at work
+_PATIENCE_SECONDS = 60.0  # how long a cluster may be without workers, as during a restart
+_STALL_SECONDS = 30.0  # how long a worker may be silent: it sends a heartbeat about every second, even at work
 _BATCH_SECONDS = 0.5
-_AHEAD = 2  # batches of each worker: it begins the second while the results of the first travel
+_AHEAD = 2  # batches per worker: it starts the second while the results of the first are sent
 _ROUNDING = ("weightsmith", "torch", "numpy", "scipy", "numba")  # the packages results depend on
 
 _alone = threading.Lock()
 
 
 class WorkerStalled(UserWarning):
-    """A worker of a cluster has not answered for long, and its tasks went to others."""
+    """A worker of a cluster has been silent for too long, and its tasks went to others."""
 
 
 class Cluster:
@@ -58,7 +58,7 @@ class Cluster:
             raise
 
     def close(self) -> None:
-        """Leave; the scheduler drops tasks that no client waits for any more."""
+        """Disconnect; the scheduler drops tasks that no client waits for."""
         self._sent = None, None
         self.client.close()
 
@@ -71,7 +71,7 @@ class Cluster:
             calls.cancel()
 
     def _shared(self, function: Callable[[Any], Any]) -> Any:
-        """The function as the result of a task: sent once to each worker and, unlike scattered data, made anew."""
+        """The function as a task's result: sent once to each worker and recomputed if lost, unlike scattered data."""
         if self._sent[0] is not function:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
@@ -81,7 +81,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class _OpaqueTasks:
-    """An opaque wrapper of tasks: Dask would search tuples and strings for calls and keys of its own."""
+    """An opaque wrapper of tasks, because Dask searches tuples and strings for its own calls and keys."""
 
     tasks: tuple[Any, ...]
 
@@ -93,9 +93,9 @@ def _same(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _call(
     function: Callable[[Any], Any], parcel: _OpaqueTasks, versions: Mapping[str, str]
 ) -> tuple[_OpaqueTasks, float]:
-    """On the worker: the results of a batch, as far as one that raises (alone, it raises), and the seconds it took.
+    """On the worker: the results of a batch up to the first task that raises, and the seconds it took.
 
-    One task at a time in a process, since the thread count belongs to the process.
+    If the first task raises, the call raises. A process runs one task at a time, since its threads share one limit.
     """
     _check_versions("this cluster", {platform.node(): _other_versions(versions)})  # a worker that joined later
     with _alone, pinned_threads():
@@ -111,14 +111,14 @@ def _call(
 
 
 class _Calls:
-    """The calls waiting and under way, when each worker was last heard of, and how long a task takes."""
+    """The waiting and running calls, the last heartbeat of each worker, and how long a task takes."""
 
     def __init__(self, cluster: Cluster, function: Any, tasks: Sequence[Any]) -> None:
         self._client, self._address, self._tasks = cluster.client, cluster.address, tasks
         self._function, self._versions = function, _versions()
         self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._waiting = deque(range(len(tasks)))
-        self._alone: set[int] = set()  # of a batch that ended a worker or raised: not with others again
+        self._alone: set[int] = set()  # from a batch that killed a worker or raised: sent alone from now on
         self._under_way: dict[Any, list[int]] = {}
         self._seconds, self._done = 0.0, 0
         self._checked = self._workers_seen = time.monotonic()
@@ -142,23 +142,23 @@ class _Calls:
                 self._again(batch if len(batch) > 1 else [])
             except CancelledError as error:
                 raise WorkerLost(
-                    f"the Dask scheduler at {self._address} has gone, with {self._open} task(s) open; what is done is "
-                    "kept where the call has a folder: the same call resumes when the scheduler is back"
+                    f"the Dask scheduler at {self._address} has gone, with {self._open} task(s) open; a call with a "
+                    "folder keeps what is done: repeat it when the scheduler is back"
                 ) from error
             else:
                 batch, results = self._under_way.pop(future), parcel.tasks
                 self._seconds, self._done = self._seconds + seconds, self._done + len(results)
                 self._again(batch[len(results) :])
-                self._submit()  # before results are handed out: the caller may take its time
+                self._submit()  # before yielding results: the caller may be slow
                 yield from zip(batch, results, strict=False)
         if lost:
             names = ", ".join(task_name(index, self._tasks[index]) for index in sorted(lost))
             raise WorkerLost(
-                f"workers of {self._address} died each time they had {names} (out of memory, or a crash in native code)"
+                f"workers of {self._address} died each time they ran {names} (out of memory, or a crash in native code)"
             )
 
     def cancel(self) -> None:
-        """Drop what is under way."""
+        """Cancel the running calls."""
         if self._under_way:
             self._client.cancel(list(self._under_way), force=True)
 
@@ -182,7 +182,7 @@ class _Calls:
 
     @property
     def _size(self) -> int:
-        """How many tasks travel together: half a second of them, and no more than leaves work for all."""
+        """The number of tasks in a batch: half a second of work, but few enough to leave work for every worker."""
         if not self._done:
             return 1
         wanted = _BATCH_SECONDS * self._done / max(self._seconds, 1e-9)
@@ -204,7 +204,7 @@ class _Calls:
             try:
                 return future.result(timeout=_BEAT_SECONDS)
             except TimeoutError:
-                if future.status == "error":  # the function's own
+                if future.status == "error":  # raised by the function
                     raise
                 self._check_workers()
 
@@ -234,7 +234,7 @@ class _Calls:
 
 
 async def _dismiss(name: str, dask_scheduler: Any) -> None:
-    """On the scheduler: give up a worker, so that what it had is done elsewhere."""
+    """On the scheduler: remove a worker, so that its tasks run elsewhere."""
     await dask_scheduler.remove_worker(name, stimulus_id="weightsmith-stalled", expected=True)
 
 
@@ -254,7 +254,7 @@ def _check_versions(address: str, others: Mapping[str, Mapping[str, str]]) -> No
             ours = ", ".join(f"{name} {_versions()[name]}" for name in found)
             theirs = ", ".join(f"{name} {version}" for name, version in found.items())
             raise UsageError(
-                f"the worker {worker} of {address} has {theirs}, and this process {ours}: results would differ; "
+                f"the worker {worker} of {address} has {theirs}, but this process has {ours}: results could differ; "
                 "install the same versions on both"
             )
 
@@ -271,7 +271,7 @@ def _connect(address: str) -> Any:
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, _check_connection(address)).result()
         return dask.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-    # A server that speaks another protocol: its first bytes are taken for a length, which no memory can hold.
+    # MemoryError: a server with another protocol, whose first bytes were read as a huge length.
     except (OSError, MemoryError) as error:
         raise UsageError(
             f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with: dask scheduler"

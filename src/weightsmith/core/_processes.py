@@ -1,10 +1,10 @@
 """Run tasks on worker processes of this machine and survive the death of a worker.
 
-Each worker is an executor of one process, of loky, the pool beneath joblib: ``joblib.Parallel`` shares one pool, and
-there one dead worker ends all the others and their tasks with them. With one executor each, a death costs exactly the
-task that was running, names it, and leaves the other workers and all finished results alone.
+Each worker is a one-process executor of loky, the pool beneath joblib. In the shared pool of ``joblib.Parallel``, one
+dead worker ends all the others and their tasks. With one executor each, a death costs only the task that was running,
+which is named; the other workers and all finished results are not affected.
 
-A new process imports torch anew, which takes seconds, so workers are kept for the next call for a minute, unless the
+A new process must import torch, which takes seconds, so workers are kept for the next call for a minute, unless the
 folder, the environment or the import path of this process has changed since they were started.
 """
 
@@ -46,7 +46,7 @@ def in_processes(
     try:
         ready: list[tuple[int, Any]] = []
         while not pool.is_done:
-            pool.start_waiting()  # before the results are handed out: the caller may take its time
+            pool.start_waiting()  # before yielding results: the caller may be slow
             yield from ready
             ready = pool.next_ready()
         yield from ready
@@ -70,9 +70,9 @@ def _process_context() -> tuple[Any, ...]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold back Ctrl-C while processes are started: they inherit the mask, so that only this process is interrupted.
+    """Block Ctrl-C while processes are started: they inherit the mask, so that only this process is interrupted.
 
-    A terminal sends it to all; a worker would print a traceback, or die and be taken for lost.
+    A terminal sends Ctrl-C to all processes; a worker would print a traceback, or die and count as lost.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -92,7 +92,7 @@ class _Worker:
 
         self.context = _process_context()
 
-        # Nothing is ever sent: the end of the pipe in the worker closes when this process ends, however it ends.
+        # Nothing is ever sent: the pipe only closes, and the worker notices, when this process ends for any reason.
         theirs, self._ours = multiprocessing.Pipe(duplex=False)
         self._theirs = theirs
         self._future: Future[Any] | None = None
@@ -113,7 +113,7 @@ class _Worker:
         return future
 
     def forget(self) -> None:
-        """The process knows no function: send it again."""
+        """The process has lost its function: send it again with the next task."""
         self._knows = None
 
     def stop(self, *, kill: bool) -> None:
@@ -125,7 +125,7 @@ class _Worker:
         self._theirs.close()
 
     def _settle(self) -> None:
-        """Wait until loky has passed the last task on to the process; killed before that, it prints a traceback."""
+        """Wait until loky has passed the last task to the process; if it is killed earlier, loky prints a traceback."""
         end = time.monotonic() + 1.0
         while self._future is not None and not (self._future.running() or self._future.done()):
             if time.monotonic() > end:
@@ -154,7 +154,7 @@ class _IdleWorkers:
                 worker.stop(kill=False)
 
     def keep(self, worker: _Worker) -> None:
-        """Keep a worker for the next call; no more of them than there are processors."""
+        """Keep a worker for the next call; at most as many as there are processors."""
         with self._lock:
             room = len(self._workers) < (os.cpu_count() or 1)
             if room:
@@ -167,7 +167,7 @@ _spare = _IdleWorkers()
 
 
 class _Packed:
-    """A function in the form in which it is sent, once to each worker, with all the data that it holds."""
+    """A pickled function with all the data it holds, to be sent once to each worker."""
 
     _last: _Packed | None = None
 
@@ -182,14 +182,14 @@ class _Packed:
 
     @classmethod
     def of(cls, function: Callable[[Any], Any]) -> _Packed:
-        """The same for the same function as in the last call: one generation of a search after the other."""
+        """The packed function, reused if the last call had the same function, as in the generations of a search."""
         if cls._last is None or cls._last.function is not function:
             cls._last = cls(function)
         return cls._last
 
 
 class _Forgotten:
-    """The answer of a process that took the place of one that was idle for long: it must be sent the function."""
+    """The answer of a process that replaced one that timed out while idle: it needs the function again."""
 
 
 _received: dict[str, Callable[[Any], Any]] = {}
@@ -239,7 +239,7 @@ class _Pool:
             self._running[future] = self._waiting.popleft(), worker
 
     def next_ready(self) -> list[tuple[int, Any]]:
-        """Wait until at least one task ends; the results of those that ended well."""
+        """Wait until at least one task ends; return the results of those that succeeded."""
         from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
         ready = []

@@ -49,7 +49,7 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, kind: Literal["kendall", "spear
     * from the known distribution of S for Kendall without ties up to n = 170 ("exact, no ties");
 
     and beyond that approximated: Kendall by the normal law with the variance corrected for ties, Spearman by Student's
-    t with n − 2 degrees of freedom. An approximation is never given below 2/n!, the least that any order can have.
+    t with n − 2 degrees of freedom. An approximate p-value is never below 2/n!, the smallest possible one.
 
     >>> rank_correlation([8.27, 7.37, 6.90, 6.61], [128.9, 72.8, -45.2, -158.2])
     Correlation(value=1.0, p=0.08333333333333333, method='Kendall tau-b, exact, all 24 orders', n=4)
@@ -70,20 +70,20 @@ def _exact(x: _Integers, y: _Integers, kind: str) -> tuple[float, float, str]:
     """Correlation, p-value and method from all orders of y: only the numerator, a whole number, depends on them."""
     a, b = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
     if kind == "spearman":
-        a, b = a.sum(axis=1), b.sum(axis=1)  # lower less higher values: twice the mid-rank, less its mean
+        a, b = a.sum(axis=1), b.sum(axis=1)  # number of lower minus number of higher values: twice the centred mid-rank
     orders = _orders(x.size)
     sums = np.zeros(orders.shape[1], np.int64)
     for entry in zip(*np.nonzero(a), strict=True):
         sums += a[entry] * b[tuple(orders[i] for i in entry)]
     squares = int(np.sum(a * a)), int(np.sum(b * b))
-    # Without a root where none is needed, so that ±1 comes out as ±1.
+    # Avoid the root where possible, so that ±1 is exact.
     norm = squares[0] if squares[0] == squares[1] else math.sqrt(squares[0] * squares[1])
     p = float(np.mean(np.abs(sums) >= abs(sums[0])))
     return int(sums[0]) / norm, p, f"exact, all {sums.size} orders"
 
 
 def _by_scipy(x: _Integers, y: _Integers, kind: str) -> tuple[float, float, str]:
-    """Correlation, p-value and method where there are too many orders to count."""
+    """Correlation, p-value and method if there are too many orders to count."""
     from scipy import stats
 
     if kind == "spearman":

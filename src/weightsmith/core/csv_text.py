@@ -1,8 +1,8 @@
-"""Tables as CSV text: the one writer of the house, and what its reader has to undo.
+"""Tables as CSV text: the only CSV writer of the package, and how its reader undoes the guard against formulas.
 
-Names of layers, files and classes come from strangers, and a spreadsheet computes a cell that begins like a formula.
-Such text gets an apostrophe in front, also if it only looks as if it had one already, so that it can be taken off
-again; numbers stay numbers, negative ones too.
+Names of layers, files and classes come from foreign files, and a spreadsheet evaluates a cell that begins like a
+formula. Such text gets a leading apostrophe, even if it has one already, so that exactly one can be removed when it is
+read; numbers stay numbers, negative ones too.
 
 >>> print(csv_text(["layer", "α"], [["=cmd()", -3.5], ["fc1", None]]), end="")
 layer,α
@@ -29,9 +29,9 @@ _ACTS_AS_FORMULA = re.compile(r"'*(?:[\s\x00-\x20\u200b\ufeff]*[=+\-@＝＋－�
 
 
 def csv_text(columns: Sequence[Any], rows: Iterable[Iterable[Any]], *, line_end: str = "\n") -> str:
-    """A head line and the rows; None is an empty cell."""
+    """A header line and the rows; None is an empty cell."""
     lines: list[str] = []
-    # Only with this end of its own does the library quote a cell that holds half of it, which would end the line.
+    # Only with the line end \r\n does the library quote a cell with a lone \r or \n, which would end the line.
     writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n")
     writer.writerow(map(guarded, columns))
     writer.writerows(map(guarded, row) for row in rows)
@@ -39,7 +39,7 @@ def csv_text(columns: Sequence[Any], rows: Iterable[Iterable[Any]], *, line_end:
 
 
 def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows by name under all their names, in the order they come; a row without one of them has nothing there."""
+    """Rows as mappings; the columns are all names in order of first appearance, and a missing cell is empty."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return csv_text(columns, ([row.get(name) for name in columns] for row in rows)) if columns else ""
 

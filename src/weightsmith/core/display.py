@@ -11,12 +11,12 @@ _renderers: list[Callable[[Any], str | None]] = []
 
 
 class Displayed:
-    """A result that a notebook shows as the page does."""
+    """A result that a notebook displays like the report page."""
 
     def _repr_html_(self) -> str | None:
         return _renderers[0](self) if _renderers else None
 
 
 def show_by(renderer: Callable[[Any], str | None]) -> None:
-    """Show all results by ``renderer``, which answers with HTML, or None for the plain form."""
+    """Show all results by ``renderer``, which returns HTML, or None for the plain form."""
     _renderers[:] = [renderer]

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class WeightsmithError(Exception):
-    """The root of the family; ``exit_code`` is what the command line ends with."""
+    """The base of all errors; ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -52,7 +52,7 @@ class OptionError(UsageError):
 
 
 def brief(value: object, longest: int = 120) -> str:
-    """A foreign value for one line of a message: its representation without its middle, if it is long.
+    """The ``repr`` of a foreign value for one line of a message, without its middle if it is long.
 
     >>> brief("a" * 5000, 20)
     "'aaaaaaaaa…aaaaaaaa'"
@@ -84,12 +84,12 @@ class UnknownName(UsageError, LookupError):
 
 
 def how_to_install(extra: str) -> str:
-    """The command that brings an extra. The project is on no package index: it runs in a clone."""
+    """The command that installs an extra. It runs in a clone, because the project is on no package index."""
     return f"pip install '.[{extra}]' in your clone of weightsmith"
 
 
 class MissingExtra(UsageError, ImportError):
-    """An optional package is needed and not installed; names the extra that brings it."""
+    """A needed optional package is not installed; names the extra that installs it."""
 
     def __init__(self, what: str, extra: str) -> None:
         self.what, self.extra = what, extra

@@ -1,4 +1,4 @@
-"""Exact bounds for accuracies: one that holds for any share, also at 100 % right, and one for a paired difference."""
+"""Exact bounds for accuracies: one for a share, valid even at 100 %, and one for a paired difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def least_share(successes: int, trials: int, confidence: float = 0.95) -> float:
 
         P(X ≥ k | n, p) = 1 − confidence,   so that p = Beta⁻¹(1 − confidence; k, n − k + 1)
 
-    C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404. It is never 1: of 20 rows, all right, at least
+    C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404. It is never 1: for 20 right rows of 20 it is
 
     >>> round(least_share(20, 20), 4)
     0.8609
@@ -42,7 +42,7 @@ def least_difference(only_a: int, only_b: int, rows: int, confidence: float = 0.
 
     with C the Clopper–Pearson interval of π at 1 − γ, γ = 0.001 (R. L. Berger and D. D. Boos, J. Am. Stat. Assoc. 89
     (1994) 1012). The distribution of C − B is exact, by the Fourier transform of one row's, to the power n; the largest
-    value is taken over nine values of π, ends included. Where 100 rows show no difference, they leave
+    value is taken over nine values of π, ends included. For 100 rows without a difference it is
 
     >>> round(least_difference(0, 0, 100), 4)
     -0.0471
@@ -51,7 +51,9 @@ def least_difference(only_a: int, only_b: int, rows: int, confidence: float = 0.
 
     check_confidence(confidence)
     if rows < 1 or min(only_a, only_b) < 0 or only_a + only_b > rows:
-        raise UsageError(f"{only_a} and {only_b} rows of {rows} are right by one network only: that cannot be")
+        raise UsageError(
+            f"{only_a} and {only_b} rows of {rows} are right by one network only: the counts are impossible"
+        )
     differing = only_a + only_b
     low = 0.0 if differing == 0 else float(betaincinv(differing, rows - differing + 1, _NUISANCE / 2))
     high = 1.0 if differing == rows else float(betaincinv(differing + 1, rows - differing, 1 - _NUISANCE / 2))

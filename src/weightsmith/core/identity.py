@@ -1,11 +1,11 @@
-"""Telling one callable from another, so that results of the one are never taken for those of the other.
+"""Tell callables apart, so that the results of one are never taken for those of another.
 
-A name is not enough: two lambdas have the same one, and so have two losses with other weights. A callable is what it
-consists of: its code and that of the functions it calls, default values, what it encloses, the globals it reads, and
-the attributes of objects, slots included. Functions of installed packages count by name and code alone.
+A name is not enough: all lambdas have the same one, and so do two losses with different weights. A callable is
+identified by its contents: its code and that of the functions it calls, default values, closures, the globals it reads,
+and the attributes of objects, slots included. Functions of installed packages count by name and code alone.
 
 Some values have no content that another process could compare (a generator, an open file). A callable that uses one
-cannot be resumed unless its author says which it is:
+cannot be resumed unless its author names it:
 
     fitness.identity = "energy model, version 3"
 """
@@ -34,9 +34,9 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def code_digest(function: Any) -> str | None:
-    """A digest of what the function's own code does, so that results of an edited function are not taken for its own.
+    """A digest of the function's own code, so that results from before an edit are not taken for those after it.
 
-    It sees the function itself and those inside it, not the functions it calls; None for a callable without code.
+    It covers the function and its inner functions, not the functions it calls; None for a callable without code.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -45,9 +45,9 @@ def code_digest(function: Any) -> str | None:
 
 
 def identity_of(function: Callable[..., Any]) -> str:
-    """The name of a callable and a digest of what it consists of; the same in another process.
+    """The name of a callable and a digest of its contents; the same in another process.
 
-    An attribute ``identity`` (text) on the callable stands in for the digest.
+    An attribute ``identity`` (text) of the callable replaces the digest.
 
     >>> scale = lambda factor: lambda x: factor * x
     >>> identity_of(scale(2)) == identity_of(scale(2)), identity_of(scale(2)) == identity_of(scale(3))
@@ -62,7 +62,7 @@ def identity_of(function: Callable[..., Any]) -> str:
 
 
 def check_identity(name: str, function: Any) -> None:
-    """Refuse a callable that another process could take for a different one: its work could not be resumed."""
+    """Refuse a callable that another process could not recognise, so that its work could not be resumed."""
     if function is None or isinstance(getattr(function, "identity", None), str):
         return
     contents = _Contents()
@@ -70,21 +70,21 @@ def check_identity(name: str, function: Any) -> None:
         pass
     if contents.unknown:
         raise UsageError(
-            f"{name} uses {contents.unknown[0]}, whose content cannot be compared, so that a later call could not know "
-            f'whether to resume; name what it is, as {name}.identity = "my {name}, version 1", or leave out= away'
+            f"{name} uses {contents.unknown[0]}, whose content cannot be compared, so that a later call could not tell "
+            f'whether to resume; set {name}.identity = "my {name}, version 1", or omit out='
         )
 
 
 class _Contents:
-    """What a value consists of, in words that another process would find too; ``unknown`` has what it cannot see."""
+    """The contents of a value as text that is the same in every process; ``unknown`` lists what cannot be compared."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no id is used twice
+        self._kept: list[Any] = []  # kept alive, so that no id is reused
 
     def parts(self, value: Any) -> Iterator[str]:
-        """The words, depth first; what was met before is named by its number."""
+        """The contents, depth first; a value that was met before is named by its number."""
         if isinstance(value, enum.Enum):
             yield f"{type(value).__qualname__}.{value.name}"
         elif value is None or value is ... or isinstance(value, bool | int | float | complex | str | bytes | Path):
@@ -156,7 +156,7 @@ class _Contents:
         slots = [name for base in kind.__mro__ for name in _slots(base) if hasattr(value, name)]
         if not hasattr(value, "__dict__") and not slots:
             if kind.__module__ in ("torch", "numpy") and not callable(getattr(value, "__next__", None)):
-                yield repr(value)  # torch.float32, a device, a NumPy type: their words say all
+                yield repr(value)  # torch.float32, a device, a NumPy type: repr shows all
                 if " at 0x" not in repr(value):
                     return
             self.unknown.append(f"a {kind.__module__}.{kind.__qualname__}".replace("builtins.", ""))
@@ -174,13 +174,13 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def _is_frame(name: str) -> bool:
-    """Whether a class has this attribute because it is a class."""
+    """Whether the attribute belongs to every class."""
     return name in ("__dict__", "__weakref__", "__module__", "__doc__", "__slots__", "__annotations__")
 
 
 @functools.cache
 def _is_installed(module: str | None) -> bool:
-    """Whether a module belongs to Python or to an installed package, whose version stands in the record."""
+    """Whether a module belongs to Python or to an installed package, whose version is in the record."""
     top = (module or "").partition(".")[0]
     if top in sys.stdlib_module_names or top == "weightsmith":
         return top != "__main__"

@@ -7,9 +7,9 @@ Each line is a JSON object that ends with a digest chained over the one before i
 
     digest = SHA-256(digest of the line before + this line without its digest)
 
-A line counts once it has reached the disk with its line end. The unfinished line that a kill in mid-write leaves at the
-end is cut off, and unfinished files beside it are removed; any other departure from what was written is damage and
-refused. Durations live here and nowhere else.
+A line counts once it is on disk with its line end. The unfinished last line of a killed process is cut off, and its
+unfinished files in the folder are removed; any other change of what was written is damage and refused. Durations are
+stored only here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Journal", "JournalContent", "claimed", "read_journal"]
 
 _FORMAT = 1
 _SHOWN, _TAIL = 80, 12  # characters shown of two texts that differ: around the first difference, and the end
-_LONGEST = 1 << 26  # bytes in a line: far above any result of ours, so that a foreign file cannot fill the memory
+_LONGEST = 1 << 26  # bytes in a line: far more than any result has, so that a foreign file cannot fill the memory
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Journal(Mapping[str, Any]):
                 written += self._file.write(line[written:])
             os.fsync(self._file.fileno())
         except OSError as error:
-            with suppress(OSError):  # what cannot be cut off now is written over, or cut off when it is next opened
+            with suppress(OSError):  # otherwise the next write overwrites it, or the next opening cuts it off
                 self._file.truncate(self._end)
             raise FileRefused(self.path, f"cannot be written ({error.strerror or error})") from error
         self._digest, self._end = digest, self._end + len(line)
@@ -136,7 +136,7 @@ def read_journal(path: str | Path) -> JournalContent:
             elif len(line) == _LONGEST or content is None:
                 raise FileRefused(path, f"line {number} is not a line of a journal")
             elif _is_whole(line[:-1] + b"\n", content):
-                raise FileRefused(path, f"line {number} is damaged: its line end is")
+                raise FileRefused(path, f"line {number} is damaged: its line end was changed")
     if content is None:
         raise FileRefused(path, "is empty, not a journal")
     return content
@@ -169,7 +169,7 @@ def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def _is_whole(line: bytes, before: JournalContent) -> bool:
-    """Whether ``line`` is the next one of the journal: a kill leaves less of it, and never another line end."""
+    """Whether ``line`` is complete: a killed process leaves part of a line, never a different line end."""
     try:
         row = json.loads(line)
         digest = row.pop("digest") if isinstance(row, dict) else None
@@ -179,10 +179,10 @@ def _is_whole(line: bytes, before: JournalContent) -> bool:
 
 
 def _is_line(line: bytes, digest_before: str, row: dict[str, Any], digest: Any) -> bool:
-    """Whether ``row``, written again, gives ``line`` byte for byte, so that no hidden change of spelling passes."""
+    """Whether ``row``, written again, gives ``line`` byte for byte, so that no change of spelling goes unnoticed."""
     try:
         return _line(digest_before, row) == (line, digest)
-    except ValueError:  # NaN or infinity, which reading lets pass
+    except ValueError:  # NaN or infinity, which json.loads accepts
         return False
 
 
@@ -232,7 +232,7 @@ def _difference(written: Any, wanted: Any, where: str) -> str | None:
 
 
 def _short(value: Any, other: Any) -> str:
-    """A short form of a value; of a long text the part around its first difference from ``other``, and its end.
+    """A short form of a value; for a long text, the part around its first difference from ``other``, and its end.
 
     >>> _short("x" * 200 + "30,generations=60", "x" * 200 + "40,generations=60").partition("30")
     ("'…xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", '30', ",generations=60'")
@@ -248,9 +248,9 @@ def _short(value: Any, other: Any) -> str:
 
 @contextmanager
 def claimed(folder: str | Path, file: str = "journal.jsonl") -> Iterator[None]:
-    """Hold a folder, or one file in it, while results without a journal are made: a second process is refused.
+    """Lock a folder, or one file in it, while results are made without a journal: a second process is refused.
 
-    A folder that was made for it and that nothing was written to is removed again.
+    A folder that was created for the lock and is still empty is removed again.
     """
     there, lock = Path(folder).exists(), _Lock(Path(folder) / file)
     try:
@@ -258,7 +258,7 @@ def claimed(folder: str | Path, file: str = "journal.jsonl") -> Iterator[None]:
     finally:
         lock.release()
         if not there:
-            with suppress(OSError):  # it holds something now
+            with suppress(OSError):  # it is not empty
                 Path(folder).rmdir()
 
 

@@ -1,4 +1,4 @@
-"""How much memory there is to take: of the machine, of the container and of the process's own limits."""
+"""How much memory is free: of the machine, of the container and within the limits of the process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _CGROUPS = (
 
 
 def free_memory() -> int:
-    """Bytes that this process can still take: the least of what machine, container (cgroup) and ulimit leave."""
+    """Bytes that this process can still allocate: the least that machine, container (cgroup) and ulimit leave."""
     return max(0, min(_of_machine(), _of_container(), _of_limits()))
 
 
 def check_memory(what: str, size: float, way: str) -> None:
-    """Refuse ``what`` before it is begun if it takes ``size`` bytes and fewer are free; ``way`` is the way out."""
+    """Refuse ``what`` before it starts if it needs ``size`` bytes and fewer are free; ``way`` is the way out."""
     if size > (free := free_memory()):
-        raise UsageError(f"{what} takes {bytes_text(size)} of memory at once, and {bytes_text(free)} are free; {way}")
+        raise UsageError(f"{what} needs {bytes_text(size)} of memory at once, but {bytes_text(free)} are free; {way}")
 
 
 def bytes_text(size: float) -> str:
@@ -49,7 +49,7 @@ def _of_machine() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):
-        return 4 << 30  # Windows does not say: what a small machine has
+        return 4 << 30  # Windows does not report it: assume a small machine
 
 
 def _of_container() -> int:

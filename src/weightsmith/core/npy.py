@@ -3,8 +3,8 @@
     magic   93 4E 55 4D 50 59 (NUMPY), version (2 bytes), length (2 bytes in version 1, else 4), header
     header  {'descr': TYPE, 'fortran_order': True or False, 'shape': (LENGTH, …), }, in any order, padded
 
-NumPy gives the header to Python's own parser, which answers a damaged one with a dozen kinds of exceptions. Here it is
-text that fits the grammar, or a ``ValueError``. A TYPE that is a list describes records, which are not read.
+NumPy passes the header to Python's own parser, which raises a dozen kinds of exceptions for a damaged one. Here a
+header fits the grammar or raises a ``ValueError``. A TYPE that is a list describes records, which are not read.
 
 >>> import io
 >>> file = io.BytesIO()
@@ -25,7 +25,7 @@ __all__ = ["Header", "read_header", "read_values"]
 
 _MAGIC = b"\x93NUMPY"
 _LENGTH_BYTES = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}
-_MOST_HEADER = 10_000  # as NumPy has it
+_MOST_HEADER = 10_000  # NumPy's own limit
 _MOST_AXES = 32
 _BLOCK = 1 << 20
 _ITEMS = {
@@ -51,7 +51,7 @@ def read_header(file: IO[bytes]) -> Header:
     start = file.read(len(_MAGIC) + 2)
     size = _LENGTH_BYTES.get(start.removeprefix(_MAGIC))
     if size is None:
-        raise ValueError("it does not begin as an array of NumPy")
+        raise ValueError("it does not begin like a NumPy array")
     length = int.from_bytes(file.read(size), "little")
     if length > _MOST_HEADER:
         raise ValueError(f"it claims a header of {length:,} bytes")
@@ -69,9 +69,9 @@ def read_header(file: IO[bytes]) -> Header:
 
 
 def read_values(file: IO[bytes], header: Header) -> np.ndarray[Any, Any]:
-    """The values behind ``header``, in memory of their own; ``ValueError`` if there are too few, or none of a kind.
+    """The values after ``header``, in a new array; ``ValueError`` if there are too few, or no plain values.
 
-    Room for all of them is taken at once: the caller has compared the size with that of the file.
+    Memory for all of them is allocated at once: the caller has compared the size with that of the file.
     """
     if header.dtype is None or header.objects:
         raise ValueError("it holds no plain values")
@@ -90,7 +90,7 @@ def read_values(file: IO[bytes], header: Header) -> np.ndarray[Any, Any]:
 
 
 def _items(text: str) -> dict[str, re.Match[str]]:
-    """The three items of a header by name, each as its pattern has it."""
+    """The three items of a header by name, each as a match of its pattern."""
     inside = text.strip()
     if not (inside.startswith("{") and inside.endswith("}")):
         raise ValueError("its header is not an object in braces")

@@ -332,7 +332,7 @@ _KNOWN: dict[Any, dict[str, Any]] = {}
 
 
 def field_hints(cls: Any) -> dict[str, Any]:
-    """Field name → type, in order; worked out once per class."""
+    """Field name → type, in order; computed once per class."""
     if cls not in _KNOWN:
         hints = typing.get_type_hints(cls)
         _KNOWN[cls] = {field.name: hints[field.name] for field in dataclasses.fields(cls)}

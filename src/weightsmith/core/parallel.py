@@ -3,10 +3,10 @@
     parallel_map(function, tasks)                                      one after another, here
     parallel_map(function, tasks, workers=4)                           on four processes of this machine
     parallel_map(function, tasks, cluster="tcp://127.0.0.1:8786")      on the workers of a Dask scheduler
-    with spread(workers=4): ...                                        so do all maps inside that are not told otherwise
+    with spread(workers=4): ...                                        the same for all maps inside without workers=
 
 Each task runs with one thread wherever it runs (results of torch differ between thread counts), and the function must
-be pure: what it draws comes from a stream of its own (:mod:`weightsmith.core.seeds`), what it reads from its task.
+be pure: its random numbers come from its own stream (:mod:`weightsmith.core.seeds`), its inputs from its task.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class _Workforce:
-    """Where tasks run; a cluster is connected to when it is first needed."""
+    """Where tasks run; a cluster is connected on first use."""
 
     def __init__(self, workers: int, cluster: str | None) -> None:
         _check_count("workers", workers)
@@ -50,14 +50,14 @@ class _Workforce:
         return self._cluster
 
     def close(self) -> None:
-        """Leave the cluster; worker processes are kept for the next call."""
+        """Disconnect from the cluster; worker processes are kept for the next call."""
         if self._cluster is not None:
             self._cluster.close()
 
 
 @contextlib.contextmanager
 def spread(workers: int = 1, cluster: str | None = None) -> Iterator[None]:
-    """Inside, maps that are not told otherwise run on these workers; one and no cluster leave it as it is outside."""
+    """Run the maps inside the block on these workers, unless they set their own; ``spread()`` changes nothing."""
     if workers == 1 and cluster is None:
         yield
         return
@@ -71,7 +71,7 @@ def spread(workers: int = 1, cluster: str | None = None) -> Iterator[None]:
 
 
 def is_spread() -> bool:
-    """Whether maps run on workers here, so that it is worth the while to cut work into tasks."""
+    """Whether maps run on workers here, so that splitting work into tasks is worthwhile."""
     return _around.get() is not None
 
 
@@ -83,7 +83,7 @@ def parallel_map(
     cluster: str | None = None,
     attempts: int = 3,
 ) -> list[Result]:
-    """``[function(task) for task in tasks]``, computed as :func:`completed` says, in the order of the tasks.
+    """``[function(task) for task in tasks]``, computed by :func:`completed`, in the order of the tasks.
 
     >>> parallel_map(abs, [-1, 2, -3])
     [1, 2, 3]
@@ -103,15 +103,15 @@ def completed(
 ) -> Generator[tuple[int, Result]]:
     """Yield ``(index, function(task))`` as the tasks finish.
 
-    With ``workers=1`` tasks run here, or as :func:`spread` around it says. With more, each worker is a process, and
-    function, tasks and results must pickle (closures and lambdas do). With ``cluster``, the address of a Dask
-    scheduler, ``workers`` and ``attempts`` are the cluster's own affair; start its workers with ``--nthreads 1``, since
-    a process runs one task at a time. The function, with all that it holds, is sent to a worker once, tasks one by one
-    (to a cluster in batches): what is large and the same for all belongs to the function.
+    With ``workers=1`` tasks run here, or on the workers of an enclosing :func:`spread`. With more, each worker is a
+    process, and function, tasks and results must pickle (closures and lambdas do). With ``cluster``, the address of a
+    Dask scheduler, the cluster determines ``workers`` and ``attempts``; start its workers with ``--nthreads 1``, since
+    a process runs one task at a time. The function, with all the data it holds, is sent to a worker once, tasks one by
+    one (to a cluster in batches): large data that all tasks share should be held by the function.
 
-    A worker that is killed is replaced and its task runs again; no other is repeated. A task that ended ``attempts``
-    workers is given up, the others are finished, and then a ``WorkerLost`` error names it. What the function raises is
-    raised here, the first by time, and everything else is stopped, as it is when the iterator is closed.
+    A killed worker is replaced and its task, no other, runs again. A task that killed ``attempts`` workers is given up,
+    the others are finished, and then a ``WorkerLost`` error names it. The first exception of the function is raised
+    here and stops everything else, as closing the iterator does.
     """
     _check_count("attempts", attempts)
     items = list(tasks)

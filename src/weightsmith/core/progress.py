@@ -1,4 +1,4 @@
-"""How long work reports how far it is: to a callback, or to a bar in a terminal or a notebook (``progress=True``)."""
+"""Progress of long work: reported to a callback, or to a bar in a terminal or a notebook (``progress=True``)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ R = TypeVar("R")
 C = TypeVar("C", bound=Callable[..., None])
 
 StepCallback = Callable[[int, int], None]
-"""Called with the parts done and the parts in all."""
+"""Called with the parts done and the parts in total."""
 
 ProgressCallback = Callable[[str, int, int], None]
-"""Called with the name of a stage, the parts of it done and the parts in all."""
+"""Called with the name of a stage, its parts done and its parts in total."""
 
 
 def for_stage(progress: ProgressCallback | bool | None, stage: str) -> StepCallback | None:
@@ -40,7 +40,7 @@ def for_stage(progress: ProgressCallback | bool | None, stage: str) -> StepCallb
 
 
 def as_callback(progress: C | bool | None) -> C | None:
-    """``progress`` as the work is given it: by then :func:`shows_progress` has made a bar of True."""
+    """``progress`` as a callback or None: :func:`shows_progress` has already replaced True by a bar."""
     return None if isinstance(progress, bool) else progress
 
 
@@ -67,7 +67,7 @@ def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
 def progress_bar(what: str) -> Iterator[Callable[..., None]]:
     """A bar on stderr, or below the cell of a notebook; yields the callback that moves it.
 
-    It takes what any verb reports: parts done and in all, perhaps a stage before them; or a training's ``Progress``.
+    It takes the report of any verb: parts done and in total, perhaps after a stage; or the ``Progress`` of training.
     """
     from rich import progress
     from rich.console import Console
@@ -95,8 +95,8 @@ def progress_bar(what: str) -> Iterator[Callable[..., None]]:
 
 
 def _read(news: tuple[Any, ...]) -> tuple[str, int, int]:
-    """Stage, parts done and parts in all, of any report."""
-    if len(news) == 1:  # a training's own
+    """Stage, parts done and parts in total, of any report."""
+    if len(news) == 1:  # the Progress of training
         (at,) = news
         return "training", (at.epoch - 1) * at.steps + at.step, at.epochs * at.steps
     return news if len(news) == 3 else ("", *news)

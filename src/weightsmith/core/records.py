@@ -98,24 +98,24 @@ class Record(Displayed):
 
 
 def write_record(path: str | Path, record: Record) -> Path:
-    """Write a record as a JSON file that carries the digest of all that is in it."""
+    """Write a record as a JSON file with a digest of its content."""
     values = record.to_dict()
     sealed = {**values, _SEAL: _seal_of(values)}
     return write_atomic(path, json.dumps(sealed, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def unsealed(values: Any) -> Any:
-    """The values of a record file without their digest, which must be theirs; older files have none.
+    """The values of a record file without the digest, which must match them; older files have none.
 
     >>> unsealed({"name": "a", "digest": "0" * 64})
     Traceback (most recent call last):
-    weightsmith.core.errors.UsageError: its digest is not that of its values: the file was changed after it was written
+    weightsmith.core.errors.UsageError: its digest does not match its values: the file was changed after it was written
     """
     if not isinstance(values, dict) or not isinstance(values.get(_SEAL), str):
         return values
     rest = {key: value for key, value in values.items() if key != _SEAL}
     if values[_SEAL] != _seal_of(rest):
-        raise UsageError("its digest is not that of its values: the file was changed after it was written")
+        raise UsageError("its digest does not match its values: the file was changed after it was written")
     return rest
 
 
@@ -263,7 +263,7 @@ def _decode_array(value: Any, args: tuple[Any, ...], where: str) -> np.ndarray[A
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError as error:
-        raise UsageError(f"{where} is no base64: {error}") from error
+        raise UsageError(f"{where} is not base64: {error}") from error
     dtype = np.dtype(kind)
     _expect(len(data) == math.prod(shape) * dtype.itemsize, shape, f"{len(data) // dtype.itemsize} numbers", where)
     wanted = _group(typing.get_args(args[1])[0]) if len(args) == 2 and typing.get_args(args[1]) else np.generic

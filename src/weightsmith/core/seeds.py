@@ -33,7 +33,7 @@ _MOST_THREADS = 1024  # torch crashes when the system cannot start more threads
 
 
 def read_seeds(given: Iterable[int] | str) -> tuple[int, ...]:
-    """``0,1,2`` and ``0-2`` are these three seeds. A number alone is refused, 0 apart: it could mean how many.
+    """Seeds from ``0,1,2`` or ``0-2``. A single number other than 0 is refused: it could be meant as a count.
 
     >>> read_seeds("0,1,2"), read_seeds("0-2"), read_seeds("7-7"), read_seeds(range(2))
     ((0, 1, 2), (0, 1, 2), (7,), (0, 1))
@@ -45,7 +45,9 @@ def read_seeds(given: Iterable[int] | str) -> tuple[int, ...]:
         return tuple(range(int(first), int(last) + 1))
     if first.isdigit() and not dash and int(first):
         count = int(first)
-        raise OptionError(f"seeds {count} could be a seed or how many: write 0-{count - 1}, or {count}-{count} for one")
+        raise OptionError(
+            f"seeds {count} could be one seed or a count: write 0-{count - 1}, or {count}-{count} for one"
+        )
     numbers = [part.strip() for part in given.split(",")]
     if dash or not all(number.isdigit() for number in numbers):
         raise OptionError(f"seeds are a list such as 0,1,2, or 0-9 for ten, not {given!r}")
@@ -104,7 +106,7 @@ def pinned_threads(count: int = 1) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=1)
 def _libraries(_modules: int) -> Any:
-    """The BLAS and OpenMP libraries in this process; looked for again (a millisecond) only after further imports."""
+    """The BLAS and OpenMP libraries in this process; looked for again (a millisecond) only after new imports."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -110,7 +110,7 @@ def wilson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
     centre = share + z**2 / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     scale = 1 + z**2 / n
-    # At the ends the formula gives 0 and 1 but for rounding.
+    # At the ends the formula gives 0 and 1 up to rounding.
     low = 0.0 if successes == 0 else (centre - half) / scale
     high = 1.0 if successes == trials else (centre + half) / scale
     return Interval(share, low, high, float(confidence), "Wilson")
@@ -160,7 +160,7 @@ def mcnemar(
 ) -> Comparison:
     """McNemar's test of two classifiers on the same images: are the images that only one has right evenly shared?
 
-    b images are only a's, c only b's. The interval of the accuracy difference (b − c)/n is Bonett and Price's (J. Educ.
+    Only a has b images right, only b has c. The interval of the difference (b − c)/n is Bonett and Price's (J. Educ.
     Behav. Stat. 37 (2012) 479):
 
         d ± z·s,   s = √((p₁ + p₂ − d²)/(n + 2)),   p₁ = (b + 1)/(n + 2), p₂ = (c + 1)/(n + 2), d = p₁ − p₂
@@ -213,7 +213,7 @@ def corrected_t(differences: ArrayLike, train_size: float, test_size: float, con
 
 
 def _t_test(numbers: NDArray[np.float64], factor: float, confidence: float, method: str) -> Comparison:
-    """Whether the mean of ``numbers`` is 0, its squared error being ``factor`` times their variance."""
+    """Test whether the mean of ``numbers`` is 0; its squared error is ``factor`` times their variance."""
     mean, count = float(np.mean(numbers)), numbers.size
     error = math.sqrt(factor * float(np.var(numbers, ddof=1)))
     # The computed variance of equal values need not be exactly 0, and that of tiny ones can be.
@@ -247,7 +247,7 @@ def score_difference(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Co
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """p-values of several tests, corrected so that at most one family in 1/α holds a false discovery.
+    """p-values of several tests, corrected so that the chance of any false discovery among them is at most α.
 
     With p₍₁₎ ≤ … ≤ p₍ₘ₎ the corrected values are p̃₍ᵢ₎ = max over j ≤ i of min(1, (m − j + 1) p₍ⱼ₎) (Holm, Scand. J.
     Statist. 6 (1979) 65). It holds for dependent tests too, as those on the same rows are. None, a test that could not

@@ -27,14 +27,13 @@ DAMAGED_ZIP = (
     struct.error,
     EOFError,
     KeyError,
-    MemoryError,  # a length in a header that nobody can hold
+    MemoryError,  # a length in a header that exceeds the memory
     NotImplementedError,
     OverflowError,
     RuntimeError,
     ValueError,
 )
-"""What zipfile raises on archives that are not what they claim to be. An EOFError that got away would pass for a key:
-the command line takes it for an interrupt."""
+"""What zipfile raises on damaged archives. The command line would take an uncaught EOFError for an interrupt."""
 
 
 def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes]) -> Path:
@@ -63,7 +62,7 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[bytes]) -> Pa
 
 
 def remove_leftovers(folder: str | Path) -> None:
-    """Remove what killed processes of this machine left of unfinished :func:`write_atomic` calls in ``folder``."""
+    """Remove the unfinished files that :func:`write_atomic` in killed processes of this machine left in ``folder``."""
     for path in Path(folder).glob(".*.part"):
         if (found := _LEFTOVER.fullmatch(path.name)) and not _runs(int(found[1])):
             with suppress(OSError):  # removed by another process, or not ours to remove
@@ -107,7 +106,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether a process of that number runs; on Windows, where asking would end it, all are taken to run."""
+    """Whether a process with that number runs; on Windows, where the check would end it, always true."""
     if os.name == "nt":
         return True
     try:
@@ -115,5 +114,5 @@ def _runs(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        pass  # it runs, as somebody else's
+        pass  # it runs under another user
     return True

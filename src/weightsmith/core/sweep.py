@@ -4,8 +4,8 @@
     table = sweep(train, settings, seeds=range(5), journal="runs/journal.jsonl", workers=4)
     table.summary("accuracy")
 
-The function is called as ``function(seed=…, **setting)`` and returns a flat mapping of names to numbers, text, truth or
-None (or a record of such). What it draws must come from ``seed`` alone.
+The function is called as ``function(seed=…, **setting)`` and returns a flat mapping of names to numbers, text, booleans
+or None (or a record of such). All its random numbers must come from ``seed``.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def sweep(
 ) -> SweepTable:
     """The results of ``function(seed=…, **setting)`` for each setting and, within it, each seed.
 
-    Values of a setting are numbers, text, truth, None, lists of these, or option objects; the table holds options and
-    lists in their text form. ``workers`` and ``cluster`` are those of :func:`weightsmith.core.parallel.completed`.
+    Values of a setting are numbers, text, booleans, None, lists of these, or option objects; the table holds options
+    and lists in their text form. ``workers`` and ``cluster`` are those of :func:`weightsmith.core.parallel.completed`.
     With ``journal``, a file, each row is kept as it finishes, and the same call again computes only what is missing;
     ``inputs`` are digests of what else the function reads (data, a network), so that the journal of one data set is
     not taken for that of another. ``on_row`` is called here with each row: those of the journal first, the others as
     they finish.
 
-    What the function raises comes as a :class:`WeightsmithError` that names the setting, with the error as its cause;
-    the rows finished before it are in the journal.
+    An exception of the function is raised as a :class:`WeightsmithError` that names the setting, with the exception as
+    its cause; the rows finished before it are in the journal.
     """
     calls = _calls_of(settings, seeds)
     origin, name = Origin(inputs=dict(inputs or {})), _name_of(function)
@@ -119,7 +119,7 @@ class _Rows:
         return missing
 
     def check(self, index: int, values: dict[str, Any]) -> None:
-        """Refuse a row whose columns are not those of the others."""
+        """Refuse a row whose columns differ from those of the others."""
         for other, others in itertools.islice(self._values.items(), 1):
             if odd := set(values) ^ set(others):
                 raise UsageError(
@@ -174,7 +174,7 @@ def _calls_of(settings: Iterable[Mapping[str, Any]], seeds: Iterable[int]) -> li
     if not chosen or not numbers:
         raise UsageError(f"a sweep needs settings and seeds, not {len(chosen)} setting(s) and {len(numbers)} seed(s)")
     for seed in numbers:
-        subseed(seed)  # refuses what is no seed
+        subseed(seed)  # refuses an invalid seed
     names = list(chosen[0])
     if "seed" in names:
         raise UsageError("'seed' cannot be part of a setting; give seeds=[…]")
@@ -206,7 +206,7 @@ def _flat(result: Any, call: _Call) -> dict[str, Any]:
         raise UsageError(f"the function returned a {type(values).__name__}, not a mapping of names to values")
     for name in values:
         if not isinstance(name, str) or name in call.written:
-            raise UsageError(f"the function returned the name {name!r}: not text, or one of the setting")
+            raise UsageError(f"the function returned the name {name!r}, which is not text or is in the setting")
     return {name: _scalar(value, f"the result {name!r}") for name, value in values.items()}
 
 
@@ -242,7 +242,7 @@ def _scalar(value: Any, where: str) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"{where} is {value}: a table holds finite numbers or None")
     if value is not None and not isinstance(value, bool | int | float | str):
-        raise UsageError(f"{where} is a {type(value).__name__}: a table holds numbers, text, truth and None")
+        raise UsageError(f"{where} is a {type(value).__name__}: a table holds numbers, text, booleans and None")
     return value
 
 
@@ -253,8 +253,8 @@ def _scalar(value: Any, where: str) -> Any:
 class SweepSummary(Record):
     """One value of one setting over its seeds: mean, standard deviation (n − 1) and Student's interval of the mean.
 
-    ``missing`` counts the rows whose value is None; they are left out. Of one value there is neither deviation nor
-    interval, of none not even a mean.
+    ``missing`` counts the rows whose value is None; they are left out. A single value has neither deviation nor
+    interval; without any value there is no mean either.
     """
 
     setting: dict[str, Any]
@@ -301,7 +301,7 @@ class SweepTable(Record):
         )
 
     def to_csv(self) -> str:
-        """The table as CSV text: a head line, then the rows; None is an empty cell, truth is true or false."""
+        """The table as CSV text: a header line, then the rows; None is an empty cell, booleans are true or false."""
         return csv_text(self.columns, ([_cell(row[name]) for name in self.columns] for row in self.rows))
 
     def _check_columns(self, names: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ __all__ = ["quote", "read_share", "read_value", "split_items"]
 _WORD = re.compile(r"[^\s,=\[\]\"]+(?: [^\s,=\[\]\"]+)*")
 _MOST_DIGITS, _DEEPEST = 1000, 20
 _INTEGER = re.compile(r"[+-]?\d+")
-_LARGEST_SHARE = 10  # beyond it a share is taken for a percentage without its sign
+_LARGEST_SHARE = 10  # a larger share is probably a percentage without its % sign
 _CONSTANTS = {"none": None, "true": True, "false": False}
 
 
@@ -84,7 +84,7 @@ def split_items(text: str, whole: str) -> tuple[list[str], list[tuple[str, str]]
                 raise OptionError(f"{whole!r}: {key.strip()} has no value")
             named.append((key.strip(), value.strip()))
         elif named:
-            raise OptionError(f"{whole!r}: the plain value {item.strip()!r} must stand before the named ones")
+            raise OptionError(f"{whole!r}: the plain value {item.strip()!r} must come before the named ones")
         elif not item.strip():
             raise OptionError(f"{whole!r}: a value is missing between two commas")
         else:

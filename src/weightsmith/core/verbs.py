@@ -1,12 +1,12 @@
-"""A verb is declared once, by its signature: type, range, default and line of help of every option stand there.
+"""A verb is declared once, by its signature, which holds the type, range, default and help line of every option.
 
     @verb
     def reduce(network, data, *, rows: Annotated[int | None, Range(ge=1), Doc("training rows to look at")] = None, …)
 
 Everything else is derived from it: the check of a call from Python, the reading of values from recipes and from the
 command line (:meth:`Parameter.read`), the options of the command and their help (:func:`declared`), the settings in a
-record (:func:`written`), and the tables in the documentation (:func:`table`). What surrounds every call (seed, threads,
-device, batch, workers) is declared here, once for all verbs.
+record (:func:`written`), and the tables in the documentation (:func:`table`). Options of every call (seed, threads,
+device, batch, workers) are declared here, once for all verbs.
 
 A verb's file imports nothing heavy, so that ``weightsmith reduce --help`` does not wait for torch: its types are
 imported for type checkers only, and ``@verb(types=("reducing.methods", …))`` says where they are found when the verb
@@ -67,12 +67,12 @@ R = TypeVar("R")
 
 @dataclasses.dataclass(frozen=True)
 class Doc:
-    """The line of help of an option, and what else its type does not say.
+    """The help line of an option, and properties that its type does not express.
 
-    ``surrounds``: it belongs to the call and not to what is done, so that a recipe sets it once for all stages.
-    ``recorded=False``: the result does not depend on it, and records do not name it. ``read`` turns a given value into
-    the one that is used; ``none=False``: also the text ``none``, which otherwise means that it is not given. ``rare``:
-    help lists it after the common ones. ``flag`` is how the command line calls it, if not by its name.
+    ``surrounds``: it belongs to the call and not to the work itself, so that a recipe sets it once for all stages.
+    ``recorded=False``: the result does not depend on it, and records do not name it. ``read`` converts a given value to
+    the one that is used; with ``none=False`` also the text ``none``, which otherwise means None. ``rare``: the help
+    lists it after the common options. ``flag`` is its name on the command line, if it differs from the option's.
     """
 
     text: str
@@ -84,20 +84,20 @@ class Doc:
     flag: str | None = None
 
 
-Seed = Annotated[int, Range(ge=0), Doc("seed of everything that is drawn at random", surrounds=True)]
+Seed = Annotated[int, Range(ge=0), Doc("seed of all random numbers", surrounds=True)]
 Threads = Annotated[int, Range(ge=1), Doc("threads; one is fastest for small networks", surrounds=True)]
 Device = Annotated[str, Doc("where tensors are computed: cpu, cuda …", surrounds=True)]
-Workers = Annotated[int, Range(ge=1), Doc("processes that work side by side", surrounds=True, recorded=False)]
+Workers = Annotated[int, Range(ge=1), Doc("parallel worker processes", surrounds=True, recorded=False)]
 Cluster = Annotated[
     str | None, Doc("a Dask scheduler to run on: tcp://HOST:PORT", surrounds=True, recorded=False, rare=True)
 ]
-Batch = Annotated[int, Range(ge=1), Doc("rows at a time when the network is run", rare=True)]
-Split = Annotated[str | None, Doc("which part of the data; without it test, or the only one", rare=True)]
-TestRows = Annotated[int | None, Range(ge=1), Doc("rows that judge, drawn by the seed; without it all of the split")]
+Batch = Annotated[int, Range(ge=1), Doc("rows per batch when the network runs", rare=True)]
+Split = Annotated[str | None, Doc("the split of the data; default: test, or the only one", rare=True)]
+TestRows = Annotated[int | None, Range(ge=1), Doc("rows to evaluate on, drawn by the seed; default: all of the split")]
 
 
 class _Any(type):
-    """Makes ``nn.Module`` and ``Missing[int]`` of a stand-in the stand-in itself."""
+    """Any attribute or item of a stand-in, as in ``nn.Module`` or ``Missing[int]``, is the stand-in itself."""
 
     def __getattr__(cls, name: str) -> type:
         if name.startswith("__"):
@@ -181,7 +181,7 @@ class Parameter:
 
     @property
     def plain(self) -> bool:
-        """Whether text can say it: not so functions, modules and other objects of Python."""
+        """Whether it can be written as text, unlike functions, modules and other Python objects."""
         known = (bool, int, float, str, Path)
         literal = any(typing.get_origin(kind) is Literal for kind in self.kinds)
         return literal or bool(self.members) or self.doc.read is not None or any(kind in known for kind in self.kinds)
@@ -222,7 +222,7 @@ class Parameter:
             raise OptionError(f"{self.name} must be a number {self.range}".rstrip() + f", not {value!r}") from None
 
     def _checked_instance(self, value: Any) -> Any:
-        """A value that is of one of the types, where these are all classes; a path may be of any type of path."""
+        """A value of one of the types, if these are all classes; any kind of path is a path."""
         classes = [kind for kind in self.kinds if inspect.isclass(kind) and typing.get_origin(kind) is None]
         known: tuple[type, ...] = (*classes, os.PathLike) if Path in classes else tuple(classes)
         if self.imported and len(classes) == len(self.kinds) and not isinstance(value, known):
@@ -230,7 +230,7 @@ class Parameter:
         return value
 
     def _checked_int(self, value: Any) -> int:
-        """A whole number; the error names type, range and the words that are allowed in its place in one sentence."""
+        """A whole number; the error names type, range and the words that are allowed instead in one sentence."""
         least = int(self.range.ge or 0)
         try:
             return check_int(self.name, value, least)
@@ -284,7 +284,7 @@ class Parameter:
         return read_value(value) if isinstance(value, str) and numbers and not self.members else value
 
     def written(self, value: Any) -> Any:
-        """``value`` in JSON, as records keep it: options in their text form, functions by what they consist of."""
+        """``value`` in JSON, as records keep it: options in their text form, functions by their identity."""
         match value:
             case None | bool() | int() | float() | str():
                 return value
@@ -323,7 +323,7 @@ def parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 @functools.cache
 def declared(function: Callable[..., Any]) -> Mapping[str, Parameter]:
-    """The same without importing the types of the options: enough for help, not for checks (``imported``)."""
+    """The same options without importing their types: enough for help, not for checks (``imported``)."""
     return _resolved(function, ())
 
 
@@ -377,9 +377,9 @@ def verb(function: Any = None, *, types: Sequence[str] = ()) -> Any:
 
 
 def written(function: Callable[..., Any], values: Mapping[str, Any], *, surrounds: bool = True) -> dict[str, Any]:
-    """The options of a call in JSON, in the order of the signature; ``values`` (``locals()``) has at least all of them.
+    """The options of a call in JSON, in the order of the signature; ``values`` (``locals()``) must hold all of them.
 
-    ``surrounds=False`` leaves out seed, threads, device and workers, where the result cannot depend on them or names
+    ``surrounds=False`` leaves out seed, threads, device and workers, if the result does not depend on them or names
     them elsewhere.
     """
     kept = {name: each for name, each in parameters(function).items() if each.doc.recorded}

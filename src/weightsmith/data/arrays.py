@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT", "Arrays", "Files", "checked_labels", "checked_size"]
 
 LIMIT = 2 << 30
-"""Bytes that one array or archive member may take: ten times the largest set known here, far below what hurts."""
+"""The most bytes that one array or archive member may take: ten times the largest data set known here."""
 
 
 class Arrays(NamedTuple):
-    """One split as read: inputs (a tensor where they may be streamed), targets, names of classes, and remarks.
+    """One split as read: inputs (a tensor where they may be streamed), targets, names of classes, and notes.
 
     ``classes`` name the columns of targets that are labels or values.
     """
@@ -52,18 +52,18 @@ class Files(Protocol):
         """The folder or file they were found in."""
 
     def read(self, splits: Sequence[str]) -> dict[str, Arrays]:
-        """The splits asked for; raises FileRefused if one is damaged."""
+        """The requested splits; raises FileRefused if one is damaged."""
 
 
 def checked_size(path: str | PathLike[str], size: int, what: str) -> int:
-    """``size`` if that many bytes may be read into memory; to be called before they are."""
+    """``size``, if that many bytes may be read into memory; call it before reading them."""
     if not 0 <= size <= LIMIT:
-        raise FileRefused(path, f"{what} would take {size:,} bytes; more than {LIMIT:,} are not read")
+        raise FileRefused(path, f"{what} would take {size:,} bytes; the limit is {LIMIT:,}")
     return size
 
 
 def checked_labels(path: str | PathLike[str], labels: NDArray[np.integer], classes: int) -> NDArray[np.int64]:
-    """Labels as int64, each one of ``classes`` classes; the first that is not is named."""
+    """Labels as int64, checked to be one of ``classes`` classes; the error names the first that is not."""
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(wrong):
         row = int(wrong[0])

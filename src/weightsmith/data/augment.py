@@ -28,7 +28,7 @@ class Augment(Option):
 
     @abstractmethod
     def __call__(self, batch: Tensor, generator: torch.Generator) -> Tensor:
-        """The changed batch, of the same shape and type; ``batch`` itself is left as it is."""
+        """The changed batch, of the same shape and type; ``batch`` itself is not modified."""
 
 
 class NoAugment(Augment, name="none"):
@@ -40,9 +40,9 @@ class NoAugment(Augment, name="none"):
 
 
 class CropFlip(Augment, name="crop-flip"):
-    """Shift each image by up to ``pad`` pixels both ways (zeros move in), then mirror it left to right by chance.
+    """Shift each image by up to ``pad`` pixels both ways (zeros move in), then randomly mirror it left to right.
 
-    The customary augmentation for CIFAR (He et al. 2016, section 4.2): pad by 4, crop at random, flip with
+    The standard augmentation for CIFAR (He et al. 2016, section 4.2): pad by 4, crop at random, flip with
     probability ½. Per batch it draws the row offsets, the column offsets and the flips, in this order.
     """
 

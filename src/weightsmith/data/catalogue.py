@@ -1,4 +1,4 @@
-"""The data sets known by name, as data: what they are, and in which forms their files are read."""
+"""The data sets known by name: what they are, and in which formats their files are read."""
 
 from __future__ import annotations
 

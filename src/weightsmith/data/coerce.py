@@ -21,7 +21,7 @@ __all__ = ["NAMELESS", "as_data"]
 NAMELESS = "arrays"  # name of data that came without a name and class names
 
 _PASS = 64  # rows of a batch while labels are read
-_LOOK = 1 << 26  # bytes collected between two looks at the free memory
+_LOOK = 1 << 26  # bytes collected between two checks of the free memory
 
 _FORMS = "Data, a data set's name, (x, y), (x, y, weights), {'train': (x, y), â€¦}, a torch Dataset or a DataLoader"
 
@@ -29,9 +29,9 @@ _FORMS = "Data, a data set's name, (x, y), (x, y, weights), {'train': (x, y), â€
 def as_data(given: Any, *, splits: Sequence[str] = ("train", "test")) -> Data:
     """``given`` as :class:`Data`: Data, a name, ``(x, y)``, a mapping of splits, a torch Dataset or a DataLoader.
 
-    Whole numbers in ``y`` are classes, truth values labels, floats values to be predicted.
-    ``splits`` are those the caller needs: of a named set only they are read, and bare inputs (which do not say what
-    they are) become the first of them. A Dataset or DataLoader is run through once, in the order of its rows.
+    Whole numbers in ``y`` are classes, booleans labels, floats values to be predicted.
+    ``splits`` are those the caller needs: of a named set only these are read, and inputs without a split name become
+    the first of them. A Dataset or DataLoader is read once, in the order of its rows.
 
     >>> as_data(([[0.0, 1.0], [2.0, 3.0]], [0, 1]), splits=("test",))
     Data('arrays', test 2, input (2,), 2 classes)
@@ -64,7 +64,7 @@ def as_data(given: Any, *, splits: Sequence[str] = ("train", "test")) -> Data:
 
 
 def _targets(parts: list[Split]) -> int:
-    """How many classes there are, or columns of the targets."""
+    """The number of classes, or of columns of the targets."""
     columns = [part.y.shape[1] for part in parts if part.y.ndim == 2]
     return columns[0] if columns else 1 + max((int(part.y.max()) for part in parts), default=0)
 
@@ -91,8 +91,8 @@ def _as_split(given: Any) -> Split:
 def _read_through(given: Any) -> Split:
     """A Dataset or DataLoader, in the order of its rows: in memory if they fit, else to be read when needed.
 
-    Rows that can be had by number are streamed from the data set itself; those that come one after another (an
-    IterableDataset, a sampler or a ``collate_fn`` of one's own) are kept in a temporary file.
+    Rows that can be read by number are streamed from the data set itself; rows that only come one after another (an
+    IterableDataset, a custom sampler or ``collate_fn``) are kept in a temporary file.
     """
     from torch.utils.data import DataLoader
 
@@ -108,7 +108,7 @@ def _read_through(given: Any) -> Split:
             return _streamed(dataset, count, given.num_workers if batched else 0)
         if batched:
             return _collected(_in_order(given), batched=True)
-        # Plain iteration over a map-style Dataset only ends at IndexError, which not every one raises.
+        # Plain iteration over a map-style Dataset only ends at IndexError, which not every Dataset raises.
         return _collected((given[i] for i in range(len(given))) if hasattr(given, "__len__") else given, batched=False)
 
 
@@ -135,7 +135,7 @@ def _row_bytes(item: Any) -> int:
 
 
 def _streamed(dataset: Any, rows: int, workers: int) -> Split:
-    """A map-style data set that stays where it is; one pass over it reads the labels and takes the digest."""
+    """A map-style data set, read when needed; one pass over it reads the labels and computes the digest."""
     import torch
 
     from weightsmith.data.streams.datasets import DatasetRows
@@ -189,8 +189,8 @@ def _warn_of_random_rows(dataset: Any) -> None:
     pair = isinstance(first, tuple | list) and isinstance(again, tuple | list) and len(first) == len(again) == 2
     if pair and not _tensor(first[0]).equal(_tensor(again[0])):
         warnings.warn(
-            "the data set draws at random when a row is read; rows are read once and keep their draw: hand in the "
-            "plain rows, and augment in training (augment='crop-flip')",
+            "the data set applies a random transform when a row is read; each row is read once and keeps its draw: "
+            "give the plain rows, and augment in training (augment='crop-flip')",
             stacklevel=2,
         )
 
@@ -253,7 +253,7 @@ def _inputs(x: Any) -> Tensor:
 
 
 def _channels_first(x: Tensor) -> Tensor:
-    """Refuse images with their channels last, as NumPy and Keras have them: they would be taken for other images."""
+    """Refuse images with channels last, as in NumPy and Keras: their axes would be misread."""
     if x.ndim == 4 and x.shape[3] in (1, 3, 4) and min(x.shape[1:3]) > 4:
         raise DataMismatch(
             f"inputs of shape {tuple(x.shape)} look like images with their channels last; give them as (n, channels, "
@@ -263,18 +263,18 @@ def _channels_first(x: Tensor) -> Tensor:
 
 
 def _labels(y: Any) -> Tensor:
-    """Targets as a tensor: whole numbers are classes, truth values labels, floats values (a column each)."""
+    """Targets as a tensor: whole numbers are classes, booleans labels, floats values (a column each)."""
     import torch
 
     tensor = _tensor(y)
     if tensor.is_complex():
-        raise DataMismatch(f"targets must be classes, truth values or real numbers, not {tensor.dtype}")
+        raise DataMismatch(f"targets must be classes, booleans or real numbers, not {tensor.dtype}")
     columns = tensor[:, None] if tensor.ndim == 1 else tensor
     if tensor.is_floating_point():
         if tensor.ndim == 1 and len(tensor) and bool((tensor == tensor.round()).all()):
             raise DataMismatch(
-                "y holds whole numbers as floats: classes are integers (y.astype(int)), values to be predicted a "
-                "column (y[:, None])"
+                "y holds whole numbers as floats: for classes give integers (y.astype(int)), for values to be "
+                "predicted a column (y[:, None])"
             )
         return columns.to(torch.float32)
     return columns if tensor.dtype == torch.bool else tensor.to(torch.int64)
@@ -285,11 +285,13 @@ def _tensor(values: Any) -> Tensor:
 
     if isinstance(values, torch.Tensor):
         return values.detach().cpu()
-    # A Pillow image would pass as an array with its channels last; it must come through a transform.
+    # A Pillow image would become an array with channels last; it must go through a transform first.
     numeric = isinstance(values, list | tuple | int | float) or hasattr(values, "__array__")
     array = np.asarray(values) if numeric else None
     if array is None or array.dtype.kind not in "buifc":
         kind = type(values).__name__ if array is None else f"an array of {array.dtype}"
-        raise DataMismatch(f"inputs and labels must be numbers, not {kind}; a transform such as ToTensor makes them so")
-    # A copy where the array is read-only, of foreign byte order or with negative steps: torch takes none of them.
+        raise DataMismatch(
+            f"inputs and labels must be numbers, not {kind}; convert them by a transform such as ToTensor"
+        )
+    # Copied if the array is read-only, of foreign byte order or with negative steps: torch accepts none of these.
     return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C", copy=not array.flags.writeable))

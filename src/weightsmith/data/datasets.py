@@ -7,8 +7,8 @@ Data('digits', train 1437, test 360, input (1, 8, 8), 10 classes)
 Traceback (most recent call last):
 weightsmith.core.errors.UnknownName: unknown data set 'cifar11'; did you mean 'cifar10'? ...
 
-Files are looked for at the ``path`` given, else in WEIGHTSMITH_DATA/<name>, else in the cache. Nothing is fetched
-unless asked for.
+Files are looked for at the given ``path``, else in WEIGHTSMITH_DATA/<name>, else in the cache. Nothing is downloaded
+without ``download=True``.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def load(
     splits: Sequence[str] = ("train", "test"),
     **options: Any,
 ) -> Data:
-    """The data set ``name``: a known one, ``folder:PATH``, ``table:PATH``, ``parquet:PATH``, or such an object or path.
+    """The data set ``name``: a known one, ``folder:PATH``, ``table:PATH``, ``parquet:PATH``, a path or a source object.
 
     ``path`` is a folder or file to read instead of looking for one; ``download`` fetches a known set that was not
     found; ``splits`` are the ones to read. Further options are those of :class:`Folder`, :class:`Table` and
-    :class:`Parquet`, which bring the splits they have: all rows are ``train`` unless the folder is divided.
+    :class:`Parquet`, whose rows are all ``train`` unless they are divided.
     """
     _check_splits(splits)
     source = source_of(name, path, options)
@@ -88,7 +88,7 @@ def load(
 def source_of(
     name: str | Path | Source, path: str | Path | None = None, options: Mapping[str, Any] | None = None
 ) -> Source | None:
-    """The data of the user's own that ``name`` means, and nothing is read; None for a known set and an unknown name."""
+    """The user's own data that ``name`` describes, without reading them; None for a known set or an unknown name."""
     values = dict(options or {})
     if isinstance(name, Path) or (isinstance(name, str) and name not in CATALOGUE and Path(name).exists()):
         return _kind_of(Path(name)).from_values({"path": str(name), **values})
@@ -99,13 +99,13 @@ def source_of(
 
 
 def _kind_of(path: Path) -> type[Source]:
-    """How a path that is given alone is read."""
+    """The kind of source for a path without a kind."""
     holds_parquet = path.suffix.lower() == ".parquet" or (path.is_dir() and any(path.glob("*.parquet")))
     return Parquet if holds_parquet else Folder if path.is_dir() else Table
 
 
 def check_name(name: str) -> None:
-    """Refuse what :func:`load` would not know by name, without reading any files."""
+    """Refuse a name that :func:`load` does not know, without reading any files."""
     kind = name.partition(":")[0].strip()
     if name not in CATALOGUE and kind not in Source.members and not _exists(Path(name)):
         if Path(name).suffix or len(Path(name).parts) > 1:  # a path, not a name
@@ -116,12 +116,12 @@ def check_name(name: str) -> None:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # longer than a name can be
+    except OSError:  # the name is too long
         return False
 
 
 def load_all(name: str | Path | Source, *, path: str | Path | None = None) -> Data:
-    """Every split that data given by name have: those a known set comes with, whatever the user's own bring."""
+    """The data with all their splits, whether a known set or the user's own."""
     entry = CATALOGUE.get(name) if isinstance(name, str) else None
     return load(name, path=path, splits=SPLITS if entry is None else tuple(entry.sizes))
 
@@ -142,7 +142,7 @@ def fetch_data(name: str, *, progress: Callable[[str, int, int | None], None] | 
             fetch(remote.url, folder / remote.file, sha256=remote.sha256, size=remote.size, progress=report)
         except FileRefused as error:
             files = ", ".join(each.file for each in REMOTES[name])
-            way = f"without a network put {files} into {folder}, or {name}/ into a folder that WEIGHTSMITH_DATA names"
+            way = f"without internet, put {files} into {folder}, or {name}/ into the folder WEIGHTSMITH_DATA"
             raise FileRefused(error.path, f"{error.reason}; {way}") from error
     return folder
 
@@ -163,7 +163,7 @@ class Known(Record):
 
 
 def known() -> tuple[Known, ...]:
-    """Every data set that :func:`load` knows, and the kinds of the user's own."""
+    """Every data set that :func:`load` knows, and the kinds of user data."""
     sets = [
         Known(
             name=entry.name,
@@ -233,13 +233,13 @@ def _source(name: str, kind: str, path: str | Path | None, options: dict[str, An
 
 def _own(source: Source, splits: Sequence[str]) -> Data:
     data = _data(str(source), source.read(), source.path, source.normalisation, ())
-    # The test rows first: they are the same ones, whatever is held back for validation.
+    # The test rows first, so that they do not depend on the validation split.
     data = data.with_test(source.test) if source.test else data
     data = data.with_validation(source.validation) if source.validation else data
     absent = {split: None for split in SPLITS if split not in splits}
     if not any(split in splits for split in data.splits):
         only = f"only {', '.join(data.splits)}"
-        way = "; test=0.2 behind its path makes one of training rows" if data.train is not None else ""
+        way = "; test=0.2 after its path makes one from training rows" if data.train is not None else ""
         raise UsageError(f"{source} has no {' or '.join(splits)} split, {only}{way}")
     return dataclasses.replace(data, **absent)  # type: ignore[arg-type]
 
@@ -272,7 +272,7 @@ def _data(
 
 def _check_splits(splits: Sequence[str]) -> None:
     if isinstance(splits, str) or not splits:
-        raise UsageError(f"splits are several names, such as ('train', 'test'), not {splits!r}")
+        raise UsageError(f"splits must be a list of names, such as ('train', 'test'), not {splits!r}")
     for split in splits:
         if split not in SPLITS:
             raise UnknownName("split", split, SPLITS)

@@ -1,7 +1,7 @@
 """Resumable https downloads that are verified by digest before the file gets its final name; known remote files.
 
-What has arrived is kept as ``<file>.part``. The next call asks the server for the rest (Range); if the server sends the
-whole file again, the part starts anew. Nothing here is called unless the user asks for it.
+An unfinished download is kept as ``<file>.part``. The next call requests the rest (Range); if the server sends the
+whole file again, the part starts over. Nothing is downloaded unless the user requests it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["REMOTES", "Progress", "Remote", "fetch"]
 
 
 Progress = Callable[[int, int | None], None]
-"""Told bytes so far and bytes in all (None while unknown)."""
+"""Called with the bytes so far and in total (None while unknown)."""
 
 _BLOCK = 1 << 18
 _DIGITS = 8
@@ -42,18 +42,20 @@ def fetch(
     timeout: float = 30.0,
     insecure: bool = False,
 ) -> Path:
-    """Fetch ``url`` into ``path``, going on where an earlier call stopped; at once if the file is there already.
+    """Download ``url`` to ``path``, resuming an earlier call; return at once if the file is there already.
 
-    The file is renamed into place when its SHA-256 is ``sha256``, or begins with it where only the first digits (eight
-    or more) are published; otherwise it is removed and refused. Only https
-    is used, also when redirected, unless ``insecure`` says that http will do (the digest still guards the content).
+    The file is renamed into place when its SHA-256 is ``sha256``, or begins with it if only the first digits (eight
+    or more) are published; otherwise it is removed and refused. Only https is used, also for redirects, unless
+    ``insecure`` allows http (the digest still protects the content).
     """
     from http.client import HTTPException
     from urllib.error import HTTPError
 
     path = Path(path)
     if len(sha256) < _DIGITS:
-        raise UsageError(f"{sha256!r}: {_DIGITS} digits of a SHA-256 are the least that tell a file from another")
+        raise UsageError(
+            f"{sha256!r} is too short: at least {_DIGITS} digits of a SHA-256 are needed to identify a file"
+        )
     if path.is_file() and file_digest(path).startswith(sha256):
         return path
     part = path.with_name(f"{path.name}.part")
@@ -68,23 +70,23 @@ def fetch(
     found = file_digest(part)
     if not found.startswith(sha256):
         part.unlink()
-        raise FileRefused(url, f"what arrived has the digest {found}, not {sha256}; it was removed")
+        raise FileRefused(url, f"the received file has the digest {found}, not {sha256}; it was removed")
     part.replace(path)
     return path
 
 
 def _receive(request: _Request, part: Path, size: int | None, progress: Progress | None) -> None:
-    """Append to ``part`` what it lacks; it is complete when this returns, as far as size and server can tell."""
+    """Append the missing bytes to ``part``; afterwards it is complete by its size and by what the server reported."""
     from urllib.error import HTTPError
 
     start = part.stat().st_size if part.is_file() else 0
     if start and start == size:
-        return  # an earlier call was stopped after the last byte; the digest decides
+        return  # an earlier call was stopped after the last byte; the digest is checked next
     try:
         response = request.open(start)
     except HTTPError as error:
         if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and start:
-            return  # the server has nothing left to send; again the digest decides
+            return  # the server has nothing left to send; again the digest is checked next
         raise
     with response, part.open("ab") as file:
         start = _agreed_start(request.url, response, start)
@@ -120,7 +122,7 @@ def _agreed_start(url: str, response: http.client.HTTPResponse, asked: int) -> i
 
 @dataclass(frozen=True)
 class _Request:
-    """One file to ask for, and how."""
+    """One file to request, and how."""
 
     url: str
     timeout: float
@@ -157,7 +159,7 @@ class _Request:
 # The remote files of the data sets, pinned by size and SHA-256.
 #
 # The digests are those of the files at their official origins. (A distribution may pack the same IDX files with other
-# gzip headers. Such files are read all the same: a digest is only asked of what is fetched.)
+# gzip headers. Such files are read all the same: only downloaded files are checked by digest.)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class Remote:
 
     @property
     def file(self) -> str:
-        """The name it is kept under."""
+        """The file name."""
         return self.url.rpartition("/")[2]
 
 

@@ -17,7 +17,7 @@ __all__ = ["cache_folder", "data_folders", "fetched_folder"]
 
 
 def cache_folder() -> Path:
-    """The folder that weightsmith may write to and anyone may empty."""
+    """The folder that weightsmith writes to; it may be emptied at any time."""
     own = os.environ.get("WEIGHTSMITH_CACHE")
     if own:
         return Path(own).expanduser()

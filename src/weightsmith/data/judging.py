@@ -1,4 +1,4 @@
-"""The rows that judge a network: a split of the data, or some of its rows drawn by the seed."""
+"""The rows on which a network is evaluated: a split of the data, or some of its rows drawn by the seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Rows", "draw_rows", "drawn_to_judge"]
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that judge, the name of their split, and the data they are of."""
+    """The rows to evaluate on, the name of their split, and their data."""
 
     data: Data
     split: str
@@ -27,7 +27,7 @@ class Rows:
 def draw_rows(data: Any, split: str | None, test_rows: int | None, seed: int) -> Rows:
     """``test_rows`` of one split (the test split, or the only one there is), drawn by the seed (None: all).
 
-    The same call draws the same rows for every verb, so that their answers can be compared in pairs.
+    All verbs draw the same rows, so that their results can be compared in pairs.
     """
     known = as_data(data, splits=(split or "test",))
     chosen = split or (next(iter(known.splits)) if len(known.splits) == 1 else "test")
@@ -37,7 +37,7 @@ def draw_rows(data: Any, split: str | None, test_rows: int | None, seed: int) ->
 
 
 def drawn_to_judge(total: int, test_rows: int | None, seed: int) -> NDArray[np.int64]:
-    """Which ``test_rows`` of ``total`` rows judge (None: all), ascending: the same in every verb.
+    """The numbers of ``test_rows`` drawn from ``total`` rows (None: all), ascending; the same in every verb.
 
     >>> drawn_to_judge(100, None, seed=0).size, drawn_to_judge(100, 3, seed=0).size
     (100, 3)

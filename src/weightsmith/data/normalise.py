@@ -4,8 +4,8 @@
 
 The text form is a name (``none``, ``imagenet``, ``cifar10`` …) or the values themselves, ``m1,m2,m3/s1,s2,s3``;
 ``str`` writes it and :meth:`Normalisation.parse` reads it back. Statistics of a data set are those of its training
-images, all pixels of a channel taken together. ``standard`` stands for those of the rows that a network is trained on,
-each column of a table by itself: training fits it, and the network's card keeps the values.
+images, over all pixels of a channel. ``standard`` uses the statistics of the rows that a network is trained on, for
+each column of a table separately: training fits it, and the network's card keeps the values.
 
 >>> Normalisation.parse("0.5/0.5")
 Normalisation(mean=(0.5,), std=(0.5,), name='0.5/0.5')
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 _STANDARD = "standard"
-_PIECE = 1024  # rows that are looked at together
+_PIECE = 1024  # rows that are read together
 _TINY = 1e-6  # of a column's size: a deviation below it is rounding of float32, and the column constant
 
 
-# Of the training images of each set (population deviation); imagenet's are the customary rounded ones.
+# Of the training images of each set (population deviation); those of imagenet are the usual rounded values.
 _NAMED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "none": ((), ()),
     "0.5/0.5": ((0.5,), (0.5,)),
@@ -58,9 +58,9 @@ _NAMED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Normalisation(Record):
-    """(x − mean) / std per channel. One value serves any number of channels; no value leaves [0, 1] as it is.
+    """(x − mean) / std per channel. One value applies to all channels; no values leave [0, 1] unchanged.
 
-    The name is worked out from the values unless given.
+    The name is derived from the values unless given.
     """
 
     mean: tuple[float, ...] = ()
@@ -100,9 +100,9 @@ class Normalisation(Record):
 
     @classmethod
     def of(cls, given: Normalisation | str | None) -> Normalisation | None:
-        """The normalisation that is meant by an object or text, ``none`` among them; None if nothing is given."""
+        """The normalisation of an object or text (also ``none``); None if nothing is given."""
         if given is not None and not isinstance(given, str | Normalisation):
-            raise OptionError(f"a normalisation is given by its name, as 0.5/0.5, not {brief(given)}")
+            raise OptionError(f"a normalisation is given by its name, such as 0.5/0.5, not {brief(given)}")
         return cls.parse(given) if isinstance(given, str) else given
 
     def __str__(self) -> str:
@@ -111,17 +111,17 @@ class Normalisation(Record):
     def apply(self, x: Tensor) -> Tensor:
         """A new tensor (x − mean) / std, for images ``(n, c, h, w)`` by channel, else by the last axis (features).
 
-        Whole numbers stay what they are (tokens) where there is nothing to normalise.
+        Whole numbers (tokens) are not converted if there is nothing to normalise.
         """
         import torch
 
         if self.unfitted:
             raise OptionError(
-                "normalisation standard is fitted when a network is trained, and its card keeps it; spell out the "
-                "values (m1,m2/s1,s2) or none"
+                "normalisation standard is fitted when a network is trained, and its card keeps it; give the values "
+                "(m1,m2/s1,s2) or none"
             )
 
-        # In place where the memory is our own: the pages of large new tensors take longer than the arithmetic.
+        # In place on our own tensors: allocating large new ones takes longer than the arithmetic.
         if x.dtype == torch.int64:
             unit = x.to(torch.float32) if self.mean else x
         else:
@@ -182,7 +182,7 @@ class Normalisation(Record):
 
 Normalise = Annotated[
     Normalisation | str | None,
-    Doc("none, 0.5/0.5, imagenet …; without it the network's own, or the data's", read=Normalisation.of, none=False),
+    Doc("none, 0.5/0.5, imagenet …; default: the network's own, or the data's", read=Normalisation.of, none=False),
 ]
 """The option of verbs that load a network or train one."""
 

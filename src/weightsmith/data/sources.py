@@ -27,14 +27,14 @@ def held_back(split: str) -> Any:
 
 
 class Source(Option):
-    """A family: data of the user's own."""
+    """A family: the user's own data."""
 
     path: str
     test: float
     validation: float
     normalisation: ClassVar[Normalisation] = NONE
-    """What training does with the inputs, unless it is told otherwise."""
+    """The default normalisation in training."""
 
     @abstractmethod
     def read(self) -> dict[str, Arrays]:
-        """Every split the source has; one that is not divided is all ``train``."""
+        """Every split of the source; an undivided source is all ``train``."""

@@ -22,7 +22,7 @@ __all__ = ["Fold", "group_folds", "group_split", "stratified_folds", "stratified
 
 
 class Fold(NamedTuple):
-    """Row numbers to train on and to test on; together every row once."""
+    """Row numbers to train on and to test on; together they hold every row once."""
 
     train: NDArray[np.int64]
     test: NDArray[np.int64]
@@ -68,7 +68,7 @@ def stratified_folds(y: Tensor | ArrayLike, k: int, seed: int = 0) -> tuple[Fold
 def group_split(
     y: Tensor | ArrayLike, groups: Tensor | ArrayLike, sizes: Sequence[float], seed: int = 0
 ) -> tuple[NDArray[np.int64], ...]:
-    """As :func:`stratified_split` with fractions, but rows of a group stay together; sizes are kept as near as can be.
+    """As :func:`stratified_split` with fractions, but rows of a group stay together; sizes are approximate.
 
     Groups are dealt out from the largest down (equal ones in an order drawn by the seed), each to the part whose counts
     of the classes are then nearest to its share: least Σ (count − share)² / share over parts and classes.
@@ -78,7 +78,7 @@ def group_split(
     """
     labels, members = _labels(y), np.unique(np.asarray(groups), return_inverse=True)[1]
     if members.shape != labels.shape:
-        raise UsageError(f"{len(labels)} labels need as many groups, not {members.shape}")
+        raise UsageError(f"{len(labels)} labels need a group each, not groups of shape {members.shape}")
     if not abs(sum(sizes) - 1) <= 1e-9 or min(sizes) <= 0:
         raise UsageError(f"the fractions {list(sizes)} must be above 0 and sum to 1")
     total = int(members.max()) + 1
@@ -96,15 +96,15 @@ def group_split(
         open_to = empty if len(empty) >= total - place else np.arange(len(sizes))  # no part stays empty
         before = ((filled - shares) ** 2 / shares).sum(axis=1)
         after = ((filled + counts[group] - shares) ** 2 / shares).sum(axis=1)
-        part[group] = open_to[np.argmin(np.round((after - before)[open_to], 9))]  # ties alike on every processor
+        part[group] = open_to[np.argmin(np.round((after - before)[open_to], 9))]  # the same ties on every processor
         filled[part[group]] += counts[group]
     return tuple(np.flatnonzero(part[members] == number) for number in range(len(sizes)))
 
 
 def group_folds(y: Tensor | ArrayLike, groups: Tensor | ArrayLike, k: int, seed: int = 0) -> tuple[Fold, ...]:
-    """``k`` folds for cross-validation of whole groups: no group has rows to train on and rows to test on."""
+    """``k`` folds for cross-validation of whole groups: no group has both training and test rows."""
     if k < 2:
-        raise UsageError(f"folds are at least 2, not {k}")
+        raise UsageError(f"cross-validation needs at least 2 folds, not {k}")
     tests = group_split(y, groups, [1 / k] * k, seed)
     every = np.arange(len(_labels(y)))
     return tuple(Fold(np.setdiff1d(every, test, assume_unique=True), test) for test in tests)

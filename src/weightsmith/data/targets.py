@@ -1,12 +1,12 @@
-"""The kinds of targets, told apart by their tensor alone, and the score of each row.
+"""The kinds of targets, distinguished by their tensor alone, and the score of each row.
 
     int64, (n,)       a class per row                 right or wrong; a network has a score for each class
     bool, (n, k)      k labels, each on or off        right if all are; an output above 0 says on (k = 1: binary)
     float32, (n, k)   k values to be predicted        1 − e²/v, with the error e and the targets' mean square v
 
 v is the mean squared deviation of the targets from their mean. The mean score over the rows is therefore the accuracy
-of the first two kinds and R² of the third (averaged over several outputs), and what compares two networks row by row on
-shares compares them on errors too.
+of the first two kinds and R² of the third (averaged over several outputs), and a row-by-row comparison of two networks
+works for all three kinds.
 
 >>> import torch
 >>> scoring_of(torch.tensor([0, 1])).rows(torch.tensor([[2.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1]))
@@ -39,7 +39,7 @@ class Kind(enum.Enum):
 
     @property
     def metric(self) -> str:
-        """What the mean score of the rows is called."""
+        """The name of the mean score of the rows."""
         return "R²" if self is Kind.VALUES else "accuracy"
 
 
@@ -58,10 +58,10 @@ class Scoring:
     spread: Tensor | None = None
 
     def rows(self, answers: Tensor, targets: Tensor) -> Tensor:
-        """A score for each row: truth values, or float64 of a regression.
+        """A score for each row: booleans, or float64 for a regression.
 
-        A row for which the network gives NaN or infinity is wrong; there is no error to compute then, so a regression
-        refuses it.
+        A row for which the network gives NaN or infinity is wrong; a regression refuses it, since it has no error to
+        compute.
         """
         finite = answers.isfinite().all(dim=1)
         if self.kind is Kind.CLASSES:
@@ -74,7 +74,7 @@ class Scoring:
         return self._errors(answers, targets)
 
     def total(self, answers: Tensor, targets: Tensor) -> float:
-        """The sum of the scores; training itself looks whether its loss is finite."""
+        """The sum of the scores; training itself checks that its loss is finite."""
         if self.kind is Kind.CLASSES:
             return float((answers.argmax(1) == targets).count_nonzero())
         if self.kind is Kind.LABELS:
@@ -96,7 +96,7 @@ def scoring_of(targets: Tensor) -> Scoring:
     if not bool((spread > 0).all()):
         column = int((spread <= 0).nonzero()[0, 0])
         raise DataMismatch(
-            f"target {column + 1} is the same in all {len(targets)} rows: R² compares errors with how much targets "
-            "differ, and these do not"
+            f"target {column + 1} is the same in all {len(targets)} rows: R² compares errors with the variance of the "
+            "targets, which is 0 here"
         )
     return Scoring(kind, spread)

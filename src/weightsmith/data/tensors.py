@@ -1,8 +1,8 @@
 """The data containers: a Split is inputs with their targets, Data are up to three splits.
 
-Pixels stay uint8 ``(n, c, h, w)`` until a network's normalisation makes floats of them, so a data set takes a quarter
-of the memory and every network brings its own normalisation. Table rows are floats ``(n, f)``, sequences floats
-``(n, steps, f)``, tokens int64 ``(n, steps)``. The type of the targets says what kind they are
+Pixels stay uint8 ``(n, c, h, w)`` until a network's normalisation converts them to floats, so a data set takes a
+quarter of the memory and every network applies its own normalisation. Table rows are floats ``(n, f)``, sequences
+floats ``(n, steps, f)``, tokens int64 ``(n, steps)``. The type of the targets says what kind they are
 (:mod:`weightsmith.data.targets`).
 """
 
@@ -33,7 +33,7 @@ SPLITS = ("train", "validation", "test")
 def check_weights(weights: Tensor, rows: int) -> None:
     """Refuse weights of rows that are not one finite number ≥ 0 each, or all 0."""
     if weights.shape != (rows,) or not weights.is_floating_point():
-        raise DataMismatch(f"{rows} rows need as many weights, not {weights.dtype} of shape {tuple(weights.shape)}")
+        raise DataMismatch(f"{rows} rows need a weight each, not {weights.dtype} of shape {tuple(weights.shape)}")
     if not bool(weights.isfinite().all()) or float(weights.min()) < 0 or float(weights.max()) == 0:
         raise DataMismatch("weights of rows must be finite and not negative, and not all 0")
 
@@ -46,7 +46,7 @@ class Split:
     x: Tensor
     y: Tensor
     groups: Tensor | None = None
-    """A number for each row: rows with the same one (of a person, a recording …) are never divided."""
+    """A number for each row: rows with the same number (a person, a recording …) stay in one split."""
     weights: Tensor | None = None
     """A weight for each row (float32, not negative), by which its loss is multiplied in training."""
 
@@ -54,14 +54,14 @@ class Split:
         import torch
 
         if self.groups is not None and self.groups.shape != self.y.shape[:1]:
-            raise DataMismatch(f"{len(self.y)} rows need as many groups, not {tuple(self.groups.shape)}")
+            raise DataMismatch(f"{len(self.y)} rows need a group each, not groups of shape {tuple(self.groups.shape)}")
         if self.weights is not None:
             check_weights(self.weights, len(self.y))
         if self.x.ndim not in (2, 3, 4) or 0 in self.x.shape or (self.x.ndim == 3 and self.x.dtype == torch.uint8):
             raise DataMismatch(
                 f"inputs must be rows (n, features), sequences (n, steps, features) or images (n, channels, height, "
                 f"width), not {self.x.dtype} {tuple(self.x.shape)}"
-                + ("; grey images get their channel by x[:, None]" if self.x.ndim == 3 else "")
+                + ("; add the channel of grey images by x[:, None]" if self.x.ndim == 3 else "")
             )
         if self.x.dtype not in (torch.uint8, torch.int64) and not self.x.is_floating_point():
             raise DataMismatch(f"inputs must be uint8 pixels, floats or int64 tokens, not {self.x.dtype}")
@@ -78,7 +78,7 @@ class Split:
             return
         if y.dtype != torch.int64 or y.shape != self.x.shape[:1]:
             raise DataMismatch(
-                f"{rows} inputs need as many int64 labels, rows of bool labels or of float32 values, not {y.dtype} of "
+                f"{rows} inputs need an int64 label, a row of bool labels or of float32 values each, not {y.dtype} of "
                 f"shape {tuple(y.shape)}"
             )
         if int(y.min()) < 0:
@@ -91,7 +91,7 @@ class Split:
         return f"Split({len(self)} × {tuple(self.x.shape[1:])} {self.x.dtype})"
 
     def take(self, rows: Any) -> Split:
-        """The split of these rows only, in this order; ``rows`` is what indexes a tensor (numbers, a slice …)."""
+        """The split of these rows only, in this order; ``rows`` is any index of a tensor (numbers, a slice …)."""
         import torch
 
         from weightsmith.data.streams.rows import view
@@ -105,7 +105,7 @@ class Split:
         )
 
     def divided(self, sizes: Sequence[float], seed: int) -> tuple[NDArray[np.int64], ...]:
-        """Row numbers of disjoint parts, by fractions or counts; groups stay whole where there are any.
+        """Row numbers of disjoint parts, by fractions or counts; groups, if any, stay whole.
 
         Classes and a single label are stratified; several labels and values are drawn at random.
         """
@@ -116,7 +116,7 @@ class Split:
 
     @property
     def stratified(self) -> bool:
-        """Whether the rows have classes of which each part can get its share."""
+        """Whether the rows have classes by which they can be stratified."""
         return not self.y.is_floating_point() and (self.y.ndim == 1 or self.y.shape[1] == 1)
 
     @property
@@ -226,6 +226,6 @@ class Data:
         return dataclasses.replace(self, **parts, notes=(*self.notes, note))  # type: ignore[arg-type]
 
     def digest(self) -> str:
-        """SHA-256 of the splits and the class names; the same whichever file form they were read from."""
+        """SHA-256 of the splits and the class names; the same for every file format they were read from."""
         parts = [f"{name}={part.digest()}" for name, part in self.splits.items()]
         return digest_of("\n".join([*parts, *self.classes]))

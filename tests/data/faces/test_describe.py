@@ -79,7 +79,7 @@ def test_crops_can_be_looked_at(photos, tmp_path):
     assert written == [f"{name}/{i}.png.png" for name in ("left", "right") for i in range(4)]
     crop = crop_face(read_grey(photos / "left" / "3.png"), 40)
     assert np.array_equal(np.asarray(Image.open(tmp_path / "crops/left/3.png.png")), crop)
-    with pytest.raises(UsageError, match="they would be taken for a class"):
+    with pytest.raises(UsageError, match="they would be read as a class"):
         describe_faces(photos, crops=photos / "crops")
 
 
@@ -88,7 +88,7 @@ def test_size_and_descriptors_can_be_chosen(photos):
     assert features.lpq.shape == (8, 4 * 256)
     assert features.phog.shape == (8, 5 * 8)
     assert features.recipe == "face 48×48, lpq:blocks=2,window=5, phog:levels=1,bins=8,edges=false"
-    with pytest.raises(OptionError, match="phog is wanted here, such as phog, not lpq"):
+    with pytest.raises(OptionError, match="phog is needed here, such as phog, not lpq"):
         describe_faces(photos, phog="lpq")
     with pytest.raises(OptionError, match="size must be ≥ 16 for lpq and phog, not 8"):
         describe_faces(photos, size=8)

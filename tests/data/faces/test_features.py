@@ -58,7 +58,7 @@ def test_rows_as_numbers_or_as_true_and_false(features):
     for wrong in ([], [40], [-1], [0.5], [[1, 2]], [True, False], np.zeros(40, bool)):
         with pytest.raises(UsageError, match="training rows are numbers from 0 to 39, or 40 times true or false"):
             features.components(wrong)
-    with pytest.raises(UsageError, match="PHOG: 9 components were asked for, but the 6 training rows vary in 5"):
+    with pytest.raises(UsageError, match="PHOG: 9 components were requested, but the 6 training rows vary in 5"):
         features.components(range(6), 5, 9)
 
 
@@ -93,7 +93,7 @@ def test_saved_and_loaded_to_the_last_bit(features, tmp_path):
     ("change", "message"),
     [
         ({"labels": np.arange(40) % 5}, "numbers of the 4 classes"),
-        ({"labels": np.zeros(39, int)}, "as many rows of everything"),
+        ({"labels": np.zeros(39, int)}, "need the same number of rows"),
         ({"splits": np.array(["somewhere"] * 40)}, "splits of faces are train"),
         ({"lpq": np.full((40, 60), np.nan, np.float32)}, "NaN or infinity"),
         ({"lpq": np.zeros((40, 6, 10), np.float32)}, "does not hold descriptions of faces"),
@@ -150,7 +150,7 @@ def test_the_order_of_rows_does_not_turn_the_signs():
 def test_no_more_components_than_the_rows_have():
     x = np.random.default_rng(0).normal(size=(4, 9))
     assert principal(x, 3).directions.shape == (3, 9)
-    with pytest.raises(UsageError, match="LPQ: 4 components were asked for, but the 4 training rows vary in 3"):
+    with pytest.raises(UsageError, match="LPQ: 4 components were requested, but the 4 training rows vary in 3"):
         principal(x, 4, "LPQ")
     with pytest.raises(UsageError, match="vary in 0 directions"):
         principal(np.full((8, 5), 0.1), 1)

@@ -64,7 +64,7 @@ def test_labels_of_several_columns_and_binary(tmp_path):
 @pytest.mark.parametrize(
     ("options", "text", "message"),
     [
-        ({"task": "binary"}, "a,label\n1,x\n2,y\n3,z\n", "needs two classes, and there are 3"),
+        ({"task": "binary"}, "a,label\n1,x\n2,y\n3,z\n", "needs two classes, but there are 3"),
         ({"task": "multi-label"}, "a,label\n1,0\n2,1\n", r"several columns: targets=\[label,…\]"),
         ({"task": "multi-label", "targets": ("b", "c")}, "a,b,c\n1,0,2\n2,1,0\n", "labels are 0 or 1"),
         ({"task": "classification", "label": "b"}, "a,b\n1,0.5\n2,1.5\n", "'0.5' is not a class"),

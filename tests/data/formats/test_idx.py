@@ -57,7 +57,7 @@ def test_what_is_not_complete_is_not_found(folder):
         (b"\x00\x00\x08\x01" + bytes(20), "starts with 00 00 08 01"),
         (idx(PIXELS, kind=13), "starts with 00 00 0d 03"),
         (idx(PIXELS)[:10], "ends inside its header"),
-        (idx(PIXELS)[:-7], "promises 60 values of shape (3, 4, 5) and ends 7 short"),
+        (idx(PIXELS)[:-7], "declares 60 values of shape (3, 4, 5) and ends 7 short"),
         (idx(PIXELS) + b"x", "continues after the 60 values"),
         (idx(PIXELS[:0]), "empty array"),
         (b"\x00\x00\x08\x03" + b"\xff" * 12, "would take 79,228,162,458,924,105,385,300,197,375 bytes"),

@@ -129,7 +129,7 @@ def test_tables_without_a_header(tmp_path):
         ([["label", "x"], [0, "1,5"]], "row 2 has 3 cells, not 2"),
         ([["label", "x"], [0, 1], [1]], "row 3 has 1 cells, not 2"),
         ([["a", "x"], [0.5, 1]], "the first, 'a', holds numbers with fractions"),
-        ([["label", "x", "x"], [0, 1, 2]], "column 2 has the name 'x' of another"),
+        ([["label", "x", "x"], [0, 1, 2]], "column 2 has the same name as another, 'x'"),
         ([["label", "x"]], "has 0 complete rows"),
         ([["label", "x"], [0, "nan"]], "has 0 complete rows"),
         ([["label"], [0]], "0 input columns"),

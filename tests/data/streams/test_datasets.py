@@ -55,7 +55,7 @@ def test_a_loader_that_drops_its_last_batch_has_the_rows_it_gives():
 
 
 @pytest.mark.usefixtures("_small_memory")
-@pytest.mark.filterwarnings("ignore:the data set draws at random")
+@pytest.mark.filterwarnings("ignore:the data set applies a random transform")
 def test_a_random_row_is_the_same_each_time_and_draws_of_others_are_left_alone():
     states = torch.random.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
     x = as_data(Numbered(noise=1.0)).train.x

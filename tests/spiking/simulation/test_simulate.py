@@ -261,6 +261,6 @@ def test_a_tiny_file_that_describes_tens_of_gigabytes_is_refused_with_the_figure
     assert path.stat().st_size < 3_000
     monkeypatch.setattr("weightsmith.core.memory.free_memory", lambda: 8_000_000_000)
     with pytest.raises(
-        UsageError, match=r"402,653,188 values .* takes 14\.5 GB of memory at once, and 8\.0 GB are free"
+        UsageError, match=r"402,653,188 values .* needs 14\.5 GB of memory at once, but 8\.0 GB are free"
     ):
         simulate(load_spiking(path), torch.zeros(1), 16)

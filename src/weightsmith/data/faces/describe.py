@@ -60,11 +60,11 @@ def describe_faces(
     workers: int = 1,
     progress: StepCallback | None = None,
 ) -> FaceFeatures:
-    """The largest face of every image in ``folder``, one subfolder per class, brought to ``size`` pixels a side.
+    """The largest face of every image in ``folder``, one subfolder per class, resized to ``size`` pixels a side.
 
     The folder may be divided as for :class:`~weightsmith.data.Folder` (``train/…``, ``test/…``). The faces are
-    written to the folder ``crops``, if given: a cascade has false positives, and only inspection by eye finds them.
-    ``progress`` is called with the number of images done and in all. Needs the extra ``faces``.
+    written to the folder ``crops``, if given: a cascade has false positives, which only visual inspection finds.
+    ``progress`` is called with the number of images done and in total. Needs the extra ``faces``.
     """
     require_opencv()
     root = Path(folder).expanduser()
@@ -73,7 +73,7 @@ def describe_faces(
     if size < least:
         raise OptionError(f"size must be ≥ {least} for {lpq} and {phog}, not {size}")
     if crops is not None and Path(crops).resolve().is_relative_to(root.resolve()):
-        raise UsageError(f"crops must not lie inside {root}: they would be taken for a class")
+        raise UsageError(f"crops must not be inside {root}: they would be read as a class")
     found = labelled_files(root)
     tasks = [(split, path, label) for split, files in found.splits.items() for path, label in files]
     names = [_text(path.relative_to(root).as_posix()) for _, path, _ in tasks]
@@ -104,7 +104,7 @@ def describe_faces(
 
 
 def read_grey(path: Path) -> NDArray[np.uint8]:
-    """An image file as grey pixels ``(h, w)``, turned upright if its camera says how."""
+    """An image file as grey pixels ``(h, w)``, rotated by its EXIF orientation."""
     from PIL import ImageOps
 
     with opened_image(path) as image:
@@ -128,7 +128,7 @@ def face_table(features: FaceFeatures, splits: tuple[str, ...], lpq: int = 5, ph
 def _descriptor(kind: type[Kind], given: Kind | str) -> Kind:
     made: Descriptor = Descriptor.of(given)
     if not isinstance(made, kind):
-        raise OptionError(f"{kind.name} is wanted here, such as {kind()}, not {made}")
+        raise OptionError(f"{kind.name} is needed here, such as {kind()}, not {made}")
     return made
 
 
@@ -141,7 +141,7 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def _text(name: str) -> str:
-    """A file name that can be written: bytes that are no UTF-8, as in old archives, are spelt out."""
+    """A file name that can be written: bytes that are not UTF-8, as in old archives, are escaped."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
@@ -162,14 +162,14 @@ def _describe(image: tuple[Path, Path | None], *, size: int, lpq: LPQ, phog: PHO
 
 # Faces by a cascade of simple features (Viola & Jones 2001), with OpenCV's trained frontal-face cascade.
 #
-# The largest face is cropped to a fixed grey square. Where none is found the answer is None, never the whole image.
+# The largest face is cropped to a fixed grey square. If none is found the result is None, never the whole image.
 
 
 _CASCADE = "haarcascade_frontalface_default.xml"
 _STEP, _NEIGHBOURS = (
     1.1,
     5,
-)  # window growth between scales; overlapping finds that make a face (OpenCV's tutorial has 3–6)
+)  # window growth between scales; overlapping detections that make a face (OpenCV's tutorial has 3–6)
 
 
 class _Box(NamedTuple):
@@ -182,7 +182,7 @@ class _Box(NamedTuple):
 
 
 def find_faces(grey: NDArray[np.uint8]) -> tuple[_Box, ...]:
-    """The faces in a grey image, the largest first; of equal ones the upper, then the left."""
+    """The faces in a grey image, the largest first; equal ones from top to bottom, then left to right."""
     if grey.ndim != 2 or grey.dtype != np.uint8:
         raise DataMismatch(f"faces are looked for in a grey uint8 image (h, w), not in {grey.dtype} {grey.shape}")
     cv2 = require_opencv()
@@ -216,7 +216,7 @@ def require_opencv() -> Any:
         raise MissingExtra("finding faces", "faces") from error
     if not hasattr(cv2, "CascadeClassifier") or not hasattr(cv2, "data"):
         raise UsageError(
-            f"OpenCV {cv2.__version__} has no cascade classifier; {how_to_install('faces')} brings one that has"
+            f"OpenCV {cv2.__version__} has no cascade classifier; {how_to_install('faces')} installs one that has"
         )
     return cv2
 

@@ -59,7 +59,7 @@ class FaceFeatures:
         rows = {len(part) for part in (self.lpq, self.phog, self.labels, self.paths, self.splits)}
         if rows != {len(self.labels)} or not len(self.labels) or {self.lpq.ndim, self.phog.ndim} != {2}:
             raise DataMismatch(
-                f"faces need as many rows of everything: lpq {self.lpq.shape}, phog {self.phog.shape}, "
+                f"all parts of faces need the same number of rows: lpq {self.lpq.shape}, phog {self.phog.shape}, "
                 f"{len(self.labels)} labels, {len(self.paths)} paths, {len(self.splits)} splits"
             )
         if not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
@@ -84,7 +84,7 @@ class FaceFeatures:
         return principal(self.lpq[rows], lpq, "LPQ"), principal(self.phog[rows], phog, "PHOG")
 
     def divided(self, test: float = 0.2, seed: int = 0) -> tuple[str, ...]:
-        """The split of each row: as the folders say, or, if they do not, a stratified draw of ``test`` of the rows."""
+        """The split of each row: that of its folder, or, without split folders, a stratified draw of ``test`` rows."""
         if not 0 <= test < 1:
             raise UsageError(f"the share of test rows must be ≥ 0 and < 1, not {test}")
         if set(self.splits) != {"train"} or test == 0:
@@ -194,7 +194,7 @@ def principal(x: ArrayLike, count: int, what: str = "data") -> _Principal:
     rank = int((sizes > max(rows.shape) * np.finfo(np.float64).eps * np.abs(rows).max(initial=0)).sum())
     if not 0 <= count <= rank:
         raise UsageError(
-            f"{what}: {count} components were asked for, but the {len(rows)} training rows vary in {rank} directions"
+            f"{what}: {count} components were requested, but the {len(rows)} training rows vary in {rank} directions"
         )
     chosen = directions[:count]
     largest = np.abs(chosen).argmax(axis=1)

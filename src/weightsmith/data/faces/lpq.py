@@ -1,4 +1,4 @@
-"""Local phase quantisation (Ojansivu & Heikkilä 2008): texture codes that a symmetric blur leaves as they are.
+"""Local phase quantisation (Ojansivu & Heikkilä 2008): texture codes that a symmetric blur does not change.
 
 Around each pixel x the image is seen through a square window N of m×m pixels, at the four lowest frequencies:
 
@@ -44,7 +44,7 @@ class LPQ(Descriptor, name="lpq"):
 
     ``decorrelate`` is the ρ of the paper's section 3.2 (0.9 there): the eight numbers are rotated so that they would be
     uncorrelated in an image whose neighbouring pixels correlate by ρ. It is off by default: the rotation mixes
-    frequencies that a blur weakens unequally, so the argument above no longer holds to the letter, and ρ is one more
+    frequencies that a blur weakens unequally, so the argument above no longer holds exactly, and ρ is one more
     assumption. (On photographs blurred by 0.5 to 2 pixels, as many bits survive with it as without it.)
     """
 
@@ -53,7 +53,7 @@ class LPQ(Descriptor, name="lpq"):
     decorrelate: float | None = param(default=None, gt=0, lt=1, doc="assumed correlation of neighbouring pixels")
 
     def check(self) -> None:
-        """A window has a middle."""
+        """The window must have a middle pixel."""
         if self.window % 2 == 0:
             raise OptionError(f"lpq: window must be odd, not {self.window}")
 
@@ -64,7 +64,7 @@ class LPQ(Descriptor, name="lpq"):
 
     @property
     def least_size(self) -> int:
-        """A window in every block."""
+        """Room for a window in every block."""
         return self.window - 1 + self.blocks
 
     def __call__(self, image: ArrayLike) -> NDArray[np.float32]:

@@ -37,7 +37,7 @@ class PHOG(Descriptor, name="phog"):
     """
 
     levels: int = param(default=4, ge=0, le=8, doc="L: the finest level has 2^L × 2^L cells")
-    bins: int = param(default=16, ge=1, le=360, doc="K: directions told apart")
+    bins: int = param(default=16, ge=1, le=360, doc="K: number of directions")
     signed: bool = param(default=True, doc="0–360°; false: 0–180°, dark-to-light and light-to-dark are the same")
     edges: bool = param(default=True, doc="only edge pixels count; false: every pixel by its gradient")
 
@@ -87,7 +87,7 @@ class PHOG(Descriptor, name="phog"):
 #     3  keep chains of these whose gradient is above ``low`` everywhere and above ``high`` somewhere
 #
 # ``high`` is the gradient that the fraction ``quiet`` of all pixels does not exceed, and ``low`` is 0.4 of it, with
-# ``sigma`` = √2: the customary automatic setting, which finds the same edges at any contrast. Where more than that
+# ``sigma`` = √2: the usual automatic setting, which finds the same edges at any contrast. Where more than that
 # fraction is flat, ``high`` is 1/64 of the largest gradient. The outermost pixels are never edges.
 
 
@@ -120,7 +120,7 @@ def canny(image: ArrayLike, sigma: float = 2**0.5, quiet: float = 0.7) -> NDArra
 
 
 def sobel(pixels: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The 3×3 Sobel gradients to the right and downwards; pixels beyond the rim repeat it."""
+    """The 3×3 Sobel gradients to the right and downwards; the border pixels are repeated outwards."""
     from scipy import ndimage
 
     return ndimage.sobel(pixels, axis=1, mode="nearest"), ndimage.sobel(pixels, axis=0, mode="nearest")

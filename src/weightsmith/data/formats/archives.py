@@ -1,8 +1,8 @@
 """Read members of a folder or a tar archive by name into memory; nothing is ever extracted.
 
-Only the last part of a member's name counts, so a path inside an archive cannot lead anywhere. Links and devices are
-passed over. Sizes are checked before anything is read, also those of the members that are not wanted, since a
-compressed archive has to be unpacked to get past them.
+Only the last part of a member's name counts, so a path inside an archive cannot point elsewhere. Links and devices are
+skipped. Sizes are checked before anything is read, also those of members that are not needed, since a compressed
+archive must be unpacked to get past them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_MEMBERS = 1000
 
 @contextmanager
 def unzipped(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, out of gzip if it is gzip by its first bytes; a damaged stream is refused."""
+    """The file's bytes, unpacked if the first bytes are those of gzip; a damaged stream is refused."""
     with reading(path), path.open("rb") as raw:
         zipped = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -85,14 +85,14 @@ def _content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> b
 
 def _check(path: Path, size: int, largest: int, what: str) -> None:
     if not 0 <= size <= largest:
-        raise FileRefused(path, f"{what} claims {size:,} bytes; {largest:,} are the most it can have")
+        raise FileRefused(path, f"{what} claims {size:,} bytes; the limit is {largest:,}")
 
 
 class _Guarded(io.RawIOBase):
     """The unpacked bytes of an archive: forward only, at most LIMIT of them, at most ``largest`` in one piece.
 
-    tarfile trusts the sizes in extended headers: it would read gigabytes for a name, or go back for ever after a
-    negative size. Here both end in a refusal.
+    tarfile trusts the sizes in extended headers: it would read gigabytes for a name, or loop for ever on a negative
+    size. Both are refused here.
     """
 
     def __init__(self, stream: BinaryIO, path: Path, largest: int) -> None:
@@ -102,20 +102,20 @@ class _Guarded(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= min(self._largest, LIMIT - self._position):
-            raise FileRefused(self._path, f"claims {size:,} bytes in one piece; that is more than it can have")
+            raise FileRefused(self._path, f"claims {size:,} bytes in one piece, which is over the limit")
         block = self._stream.read(size)
         self._position += len(block)
         return block
 
     def seek(self, target: int, whence: int = io.SEEK_SET) -> int:
         if whence != io.SEEK_SET or target < self._position:
-            raise FileRefused(self._path, "leads back to what was already read")
+            raise FileRefused(self._path, "points back to bytes that were already read")
         while self._position < target and self.read(min(1 << 16, target - self._position)):
             pass
         return self._position
 
     def read_rest(self) -> None:
-        """Go to the very end, where gzip compares its checksum; tarfile stops before."""
+        """Read to the very end, where gzip checks its checksum; tarfile stops earlier."""
         while self.read(1 << 16):
             pass
 

@@ -1,8 +1,8 @@
 """The cells of a table: numbers, missing values, and columns of targets.
 
-The target of a row is one of two or more classes, a value, or several of either kind in columns of their own; ``task``
-says which, and what it leaves open is told by the cells: numbers with fractions are values to be predicted, and what
-holds only 0 and 1 in several columns are labels.
+The target of a row is one of two or more classes, a value, or several labels or values, each in its own column.
+``task`` says which; otherwise it is inferred from the cells: numbers with fractions are values to be predicted, and
+several columns of only 0 and 1 are labels.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Task = Literal["auto", "classification", "binary", "multi-label", "regression"]
 
 _MISSING = {"", "nan", "na", "n/a", "#n/a", "null", "none"}
 _LARGEST = float(np.finfo(np.float32).max)
-_MANY = 100  # classes of whole numbers from which they are more often a quantity
+_MANY = 100  # with more classes than this, whole numbers are probably a quantity
 
 
 class Targets(NamedTuple):
-    """The targets of all rows, the names of the classes or columns, and remarks."""
+    """The targets of all rows, the names of the classes or columns, and notes."""
 
     y: NDArray[Any]
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ def targets_of(path: Path, rows: list[Row], names: list[str], columns: list[int]
     called = tuple(names[column] for column in columns)
     if len(columns) == 1 and not is_value(rows, columns[0], task):
         if task == "multi-label":
-            raise FileRefused(path, f"several labels are several columns: targets=[{called[0]},…]")
+            raise FileRefused(path, f"task=multi-label needs several columns: targets=[{called[0]},…]")
         y, classes = classes_of([row.cells[columns[0]] for row in rows], path)
         return target_arrays(path, y, classes, task)
     values = np.array([[number(path, row, names, column) for column in columns] for row in rows], np.float64)
@@ -61,7 +61,7 @@ def targets_of(path: Path, rows: list[Row], names: list[str], columns: list[int]
 
 
 def is_value(rows: list[Row], column: int, task: Task) -> bool:
-    """Whether a single target is a value: asked for, or numbers some of which have fractions."""
+    """Whether a single target is a value: by ``task``, or because it holds numbers with fractions."""
     if task != "auto":
         return task == "regression"
     numbers = [as_float(row.cells[column]) for row in rows]
@@ -72,11 +72,11 @@ def target_arrays(path: Path, y: NDArray[Any], names: tuple[str, ...], task: Tas
     """Targets as a network learns them: int64 classes, bool labels or float32 values."""
     if y.ndim == 1 and y.dtype.kind in "iu" and task in ("auto", "classification"):
         quantity = task == "auto" and len(names) > _MANY and all(name.lstrip("-").isdigit() for name in names)
-        note = f"the label has {len(names)} classes, all whole numbers; task=regression if it is a quantity"
+        note = f"the label has {len(names)} classes, all whole numbers; give task=regression if it is a quantity"
         return Targets(y.astype(np.int64), names, (note,) if quantity else ())
     if task == "binary":
         if y.ndim != 1 or len(names) != 2:
-            raise FileRefused(path, f"task=binary needs two classes, and there are {len(names)}")
+            raise FileRefused(path, f"task=binary needs two classes, but there are {len(names)}")
         return Targets((y == 1)[:, None], names[1:], (f"an output above 0 means {names[1]}, else {names[0]}",))
     columns = y[:, None] if y.ndim == 1 else y
     truths = columns.dtype == np.bool_ or (columns.shape[1] > 1 and bool(np.isin(columns, (0, 1)).all()))
@@ -104,8 +104,8 @@ def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tu
     if fractions:
         raise FileRefused(
             path,
-            f"the label {brief(fractions[0])} is not a class; labels are whole numbers or text (is another column "
-            "meant? label=NAME says which; a quantity? task=regression)",
+            f"the label {brief(fractions[0])} is not a class; labels are whole numbers or text (give label=NAME for "
+            "another column, or task=regression for a quantity)",
         )
     texts = [str(label) if number is None else str(number) for label, number in zip(labels, numbers, strict=True)]
     position = {text: index for index, text in enumerate(sorted(set(texts)))}
@@ -113,7 +113,7 @@ def classes_of(labels: Sequence[Any], path: Path) -> tuple[NDArray[np.int64], tu
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether a cell holds nothing: empty, NaN, or a word for it."""
+    """Whether a cell is empty, NaN, or a word for a missing value."""
     if isinstance(cell, float):
         return math.isnan(cell)
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in _MISSING)

@@ -4,7 +4,7 @@
     binary      data_batch_1.bin … test_batch.bin; CIFAR-100: train.bin, test.bin
     python      data_batch_1 … test_batch; CIFAR-100: train, test
 
-The last two are the official archives, unpacked (also in the folder they unpack to) or as they are.
+The last two are the official archives, unpacked (also in the folder they unpack to) or packed.
 Source: Krizhevsky, *Learning multiple layers of features from tiny images*, 2009.
 """
 
@@ -158,7 +158,7 @@ CIFAR100_FILES = _Layout(
 
 
 def find_cifar(path: Path, splits: Sequence[str], layout: _Layout) -> Files | None:
-    """The files of every split asked for at ``path`` (a folder, a Parquet file or an archive), in whichever form."""
+    """The files of all requested splits at ``path`` (a folder, a Parquet file or an archive), in any of the formats."""
     parquet = ParquetFiles.find(path, splits, (32, 32), layout.label_name, layout.classes)
     if parquet is not None:
         return parquet

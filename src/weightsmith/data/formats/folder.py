@@ -4,8 +4,8 @@
     photos/train/cat/…, photos/test/cat/…                           divided, if every subfolder is named after a split
 
 Classes and images are taken in name order. Images are grey if all are, otherwise RGB; transparency is dropped. They
-must have one size, unless ``size=`` says what to resize them to. Headers tell how much memory they take; images that
-do not fit are decoded when they are needed.
+must have one size, unless ``size=`` resizes them. Their headers give the memory that they take; images that do not
+fit are decoded when they are needed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Folder(Source, name="folder"):
         return parts
 
     def _format(self, paths: list[Path]) -> tuple[tuple[int, int], bool]:
-        """The size (h, w) all images have or are resized to, and whether all are grey; headers only are read."""
+        """The size (h, w) all images have or are resized to, and whether all are grey; only headers are read."""
         heads = []
         for path in paths:
             with opened_image(path) as image:
@@ -85,7 +85,7 @@ class Folder(Source, name="folder"):
 
 
 class LabelledFiles(NamedTuple):
-    """The image files of each split with the number of their class, the classes, and a note on what is no image."""
+    """The image files of each split with the number of their class, the classes, and a note on other files."""
 
     splits: dict[str, list[tuple[Path, int]]]
     classes: tuple[str, ...]
@@ -93,7 +93,7 @@ class LabelledFiles(NamedTuple):
 
 
 def labelled_files(root: Path) -> LabelledFiles:
-    """The images of a folder, by name alone; a split without images is left out, a folder without any is refused."""
+    """The image files of a folder, unread; a split without images is left out, a folder without any is refused."""
     if not root.is_dir():
         raise FileRefused(root, "no such folder")
     folders = _split_folders(root)

@@ -40,7 +40,7 @@ class IdxFiles:
 
     @classmethod
     def find(cls, folder: Path, splits: Sequence[str], size: tuple[int, int], classes: int) -> IdxFiles | None:
-        """The files in the folder ``folder`` if every split asked for is there."""
+        """The files in ``folder``, if every requested split is there."""
         files = cls(folder, size, classes)
         names = [(split, kind) for split in splits for kind in ("images-idx3", "labels-idx1")]
         return files if all(files._path(split, kind) for split, kind in names) else None
@@ -92,13 +92,13 @@ def _read_array(path: Path, file: BinaryIO, dimensions: int) -> NDArray[np.uint8
     size = checked_size(path, prod(shape), f"an array of shape {shape}")
     if not size:
         raise FileRefused(path, f"holds an empty array of shape {shape}")
-    # Read in blocks, so that a header that promises more than there is takes no memory for the promise.
+    # Read in blocks, so that a header that claims more than there is takes no memory for it.
     blocks, missing = [], size
     while missing and (block := file.read(min(missing, 1 << 22))):
         blocks.append(block)
         missing -= len(block)
     if missing:
-        raise FileRefused(path, f"promises {size:,} values of shape {shape} and ends {missing:,} short")
+        raise FileRefused(path, f"declares {size:,} values of shape {shape} and ends {missing:,} short")
     if file.read(1):
         raise FileRefused(path, f"continues after the {size:,} values of shape {shape} that it declares")
     return np.frombuffer(bytearray().join(blocks), np.uint8).reshape(shape)

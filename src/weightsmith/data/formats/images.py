@@ -25,7 +25,7 @@ _MOST_PIXELS = 1 << 26
 
 
 def decoded_into(pixels: NDArray[np.uint8], path: Path, content: bytes | None = None) -> None:
-    """Fill ``pixels`` (c, h, w) with the image at ``path``, or in ``content``; another size is resized (bilinear)."""
+    """Fill ``pixels`` (c, h, w) with the image at ``path``, or in ``content``, resized if needed (bilinear)."""
     from PIL import Image
 
     channels, height, width = pixels.shape
@@ -38,13 +38,13 @@ def decoded_into(pixels: NDArray[np.uint8], path: Path, content: bytes | None = 
 
 @contextmanager
 def opened_image(path: Path, content: bytes | None = None) -> Iterator[Image]:
-    """The image, header read and checked; whatever is wrong with it refuses the file by name."""
+    """The image, its header read and checked; any fault in it raises an error that names the file."""
     from PIL import Image
 
     try:
         with Image.open(path if content is None else io.BytesIO(content)) as image:
             if image.width * image.height > _MOST_PIXELS:
-                raise FileRefused(path, f"has {image.width}×{image.height} pixels, too many to be read")
+                raise FileRefused(path, f"has {image.width}×{image.height} pixels, too many to read")
             if image.mode in _DEEP:
                 raise FileRefused(path, f"has more than 8 bits per pixel (mode {image.mode}); convert it first")
             yield image

@@ -24,7 +24,7 @@ __all__ = ["read_arrays", "read_npz"]
 def read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """The arrays ``x`` (rows, sequences or images; uint8, int64 or float32) and ``y``.
 
-    A row of ``y`` is a whole number or text (its class), truth values (labels) or numbers (values to predict).
+    A row of ``y`` is a whole number or text (its class), booleans (labels) or numbers (values to predict).
     """
     x, y = read_arrays(path, ("x", "y"))
     one = y.ndim == 1 and y.dtype.kind in "iuUbf"
@@ -42,7 +42,7 @@ def read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
         return x.astype(np.int64), y  # tokens, or a table of whole numbers
     if x.dtype.kind not in "iufb":
         raise FileRefused(path, f"x must be numbers, not {x.dtype}")
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused below
+    with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite, and is refused below
         numbers = x.astype(np.float32)
     if y.dtype.kind == "f" and (np.isinf(y) | (np.abs(y) > np.finfo(np.float32).max)).any():
         raise FileRefused(path, "y holds an infinite number, or one too large")
@@ -52,7 +52,7 @@ def read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> list[NDArray[Any]]:
-    """The arrays called ``names``, in this order; whatever else the archive holds is not looked at."""
+    """The arrays called ``names``, in this order; other members of the archive are ignored."""
     with reading(path):
         try:
             with zipfile.ZipFile(path) as archive:
@@ -70,7 +70,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     with archive.open(member) as file:
         header = read_header(file)
         size = None if header.dtype is None else prod(header.shape) * header.dtype.itemsize
-        # Room is taken for what the header says before it is read: it must not say more than there is.
+        # Memory is allocated for the size in the header before reading: it must not exceed the size of the member.
         if size is None or header.objects or size > member.file_size:
             kind = "records" if header.dtype is None else header.dtype
             raise FileRefused(

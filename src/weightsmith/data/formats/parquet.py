@@ -3,7 +3,7 @@
     img: struct<bytes: binary, path: string>    (or ``image``)      PNG or WebP
     label: int64                                (or another column named by the data set)
 
-Class names come from the schema's metadata when they are there. Row groups are read one after another, so memory
+Class names come from the schema's metadata if it has them. Row groups are read one after another, so memory
 holds the pixels and one group. Decoding is the slow part (95 µs an image, and two threads are no faster than one), so
 the pixels of large files are kept in the cache.
 """
@@ -101,7 +101,7 @@ def split_of(path: Path) -> str | None:
 
 @contextmanager
 def opened_parquet(path: Path) -> Iterator[Any]:
-    """The file, its footer read; whatever is wrong with it refuses the file by name."""
+    """The file, its footer read; any fault in it raises an error that names the file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -111,7 +111,13 @@ def opened_parquet(path: Path) -> Iterator[Any]:
                 yield file
         except WeightsmithError:
             raise
-        except (pa.ArrowException, ValueError, LookupError, TypeError, OverflowError) as error:  # a name no text, …
+        except (
+            pa.ArrowException,
+            ValueError,
+            LookupError,
+            TypeError,
+            OverflowError,
+        ) as error:  # such as a name that is not text
             reason = next(iter(str(error).splitlines()), type(error).__name__)
             raise FileRefused(path, f"is not readable as Parquet ({reason})") from error
 
@@ -140,7 +146,7 @@ def labels_of(path: Path, file: Any, column: str) -> NDArray[np.int64]:
 
 
 def class_names(path: Path, file: Any, column: str, classes: int | None) -> tuple[str, ...]:
-    """The names in Hugging Face's schema metadata, as many as there are classes; none if it is not there."""
+    """The class names in Hugging Face's schema metadata, one for each class; empty without such metadata."""
     metadata = (file.schema_arrow.metadata or {}).get(b"huggingface")
     if metadata is None:
         return ()
@@ -201,7 +207,7 @@ def _joined(parts: list[Arrays]) -> Arrays:
 
 # Decoded pixels, kept in the cache so that a data set is decoded once.
 #
-# A file ``decoded/<digest of the source>-<digest of this file>.npz`` is found by its first half and proved by its
+# A file ``decoded/<digest of the source>-<digest of this file>.npz`` is found by the first digest and checked by the
 # second: a damaged one is removed and the pixels are decoded again. A cache that cannot be written is no error.
 
 
@@ -213,7 +219,7 @@ class Pixels(NamedTuple):
 
 
 def cached_pixels(source: str, decode: Callable[[], Pixels]) -> Pixels:
-    """The pixels of the file with digest ``source``: from the cache, or decoded and put there."""
+    """The pixels of the file with digest ``source``: from the cache, or decoded and stored there."""
     folder = cache_folder() / "decoded"
     for path in sorted(folder.glob(f"{source}-*.npz")):
         found = _read(path)

@@ -1,12 +1,12 @@
-"""Parquet files of one's own with encoded images, as Hugging Face writes them.
+"""The user's own Parquet files with encoded images, as Hugging Face writes them.
 
     photos.parquet                                      all train
     photos/train-00000-of-00002.parquet, test-….parquet a folder: the split is the first part of a file's name
 
 A struct column (``img`` or ``image``) holds the encoded bytes, a column of whole numbers the classes. Images must have
-one size unless ``size=`` says what to resize them to; headers tell it. A row of a Parquet file cannot be read without
-its row group, so images that do not fit into memory are copied, still encoded, to a temporary file and decoded from
-there when they are needed.
+one size (read from their headers) unless ``size=`` resizes them. A row of a Parquet file cannot be read without its row
+group, so images that do not fit into memory are copied, still encoded, to a temporary file and decoded from there when
+they are needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Parquet"]
 
-_MOST_CLASSES = 100_000  # of labels without names: what is beyond is no class but a damaged number
+_MOST_CLASSES = 100_000  # of labels without names: a larger one is a damaged number, not a class
 _LABELS = ("label", "labels", "fine_label", "class", "target")
 _BATCH = 64  # rows of a Parquet file that are in memory at a time
 
@@ -42,7 +42,7 @@ class Parquet(Source, name="parquet"):
     """Encoded images and their labels in Parquet files, as Hugging Face writes them."""
 
     path: str = param(doc="a .parquet file, or a folder of train-….parquet, test-….parquet")
-    label: str = param(default="", doc="the label column; without it label, labels, fine_label, class or target")
+    label: str = param(default="", doc="the label column; default: label, labels, fine_label, class or target")
     size: tuple[int, ...] = param(default=(), ge=1, doc="resize to this height and width (one number: both)")
     test: float = held_back("test")
     validation: float = held_back("validation")
@@ -63,7 +63,7 @@ class Parquet(Source, name="parquet"):
             y = np.concatenate([found for found, _ in labels[split]])
             if int(y.min()) < 0 or int(y.max()) >= (len(names) or _MOST_CLASSES):
                 raise FileRefused(
-                    files[0], f"has the label {int(y.min() if y.min() < 0 else y.max())}, no class of its own"
+                    files[0], f"has the label {int(y.min() if y.min() < 0 else y.max())}, which is not a class"
                 )
             read[split] = Arrays(self._pixels(files, len(y)), y, names)
         count = 1 + max(int(part.y.max()) for part in read.values())
@@ -90,7 +90,9 @@ class Parquet(Source, name="parquet"):
                 found, grey = (image.height, image.width), grey and image.mode in GREY_MODES
             size = size or (self.size and (self.size[0], self.size[-1])) or found
             if not self.size and found != size:
-                raise FileRefused(where, f"has {found[1]}×{found[0]} pixels, others {size[1]}×{size[0]}; give size=")
+                raise FileRefused(
+                    where, f"has {found[1]}×{found[0]} pixels, others {size[1]}×{size[0]}; give size= to resize all"
+                )
             if images < rows:
                 places[images] = spool.write(content, expected), len(content)
             images += 1

@@ -1,7 +1,7 @@
 """Rows of cells from CSV and XLSX files, with the row numbers a spreadsheet shows.
 
-A CSV file is UTF-8 text divided by commas, semicolons or tabs, whichever its first line has most of. Of an XLSX file
-the first sheet is read, or the one named; formulas give the values stored with them.
+A CSV file is UTF-8 text separated by commas, semicolons or tabs, whichever is most frequent in its first line. An XLSX
+file is read from its first sheet, or the named one; formulas give the values stored with them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from weightsmith.data.arrays import checked_size
 __all__ = ["Row", "read_csv", "read_xlsx"]
 
 
-# What openpyxl lets through on a workbook that is not one: it takes the parts of a file and their links on trust.
+# What openpyxl raises on a damaged workbook: it trusts the parts of a file and their links.
 _DAMAGED_WORKBOOK = (*DAMAGED_ZIP, SyntaxError, LookupError, TypeError, AttributeError, AssertionError)
-_MOST_ROWS = 1 << 20  # of a sheet, as the format has it
+_MOST_ROWS = 1 << 20  # of a sheet, the limit of the format
 
 
 class Row(NamedTuple):
@@ -64,7 +64,7 @@ def read_xlsx(path: Path, sheet: str = "") -> list[Row]:
                 # A workbook is a zip: a few kilobytes can unpack to any size.
                 checked_size(path, sum(member.file_size for member in archive.infolist()), "the workbook, unpacked,")
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # openpyxl's on styles and forms that are not read anyway
+                warnings.simplefilter("ignore")  # openpyxl warns of styles and forms that are not read anyway
                 rows = _sheet_rows(path, sheet)
         except UnknownName:
             raise
@@ -85,7 +85,7 @@ def _sheet_rows(path: Path, sheet: str) -> list[Row]:
         if not workbook.sheetnames:
             raise FileRefused(path, "is a workbook without a sheet")
         chosen = workbook[sheet or workbook.sheetnames[0]]
-        chosen.reset_dimensions()  # the file's own word on its size; some tools write nonsense there
+        chosen.reset_dimensions()  # ignore the size stated in the file: some tools write a wrong one
         rows = []
         for number, values in enumerate(chosen.iter_rows(values_only=True), 1):
             if number > _MOST_ROWS:

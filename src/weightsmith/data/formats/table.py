@@ -1,13 +1,13 @@
 """Tables of numbers with a target in each row: CSV, XLSX, or NPZ with the arrays ``x`` and ``y``.
 
-The label column is the one named, else it is guessed by its name or kind (:func:`_label`), and a note says so. A
-column ``split`` (of train, validation, test) divides the rows, a column ``path`` only says where a row came from, a
-column ``id`` or ``index`` whose values all differ only numbers the rows; all others are inputs. Labels are whole
+The label column is the named one; else it is guessed by its name or kind (:func:`_label`), with a note. A column
+``split`` (of train, validation, test) divides the rows, a column ``path`` only states where a row came from, a column
+``id`` or ``index`` whose values all differ only numbers the rows; all others are inputs. Labels are whole
 numbers or text; classes are their distinct values, numbers in numeric order, text in alphabetical order. An input
 column of text becomes a column of 0 and 1 for each of its values. Numbers with fractions are values to be predicted
-(:mod:`weightsmith.data.formats.cells`). A row with a missing value (an empty cell,
-NaN, or one of the words nan, na, n/a, null, none) is left out and reported; in a column of numbers anything else that
-is no finite number is refused by row and column.
+(:mod:`weightsmith.data.formats.cells`). A row with a missing value (an empty cell, NaN, or one of the words nan, na,
+n/a, null, none) is left out and reported; anything else in a column of numbers that is not a finite number is refused
+with its row and column.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class Table(Source, name="table"):
     """A table of numbers with a target in each row; all rows are ``train`` unless a column divides them."""
 
     path: str = param(doc="a .csv, .tsv, .txt, .xlsx or .npz file")
-    label: str = param(default="", doc="the label column; without it guessed by name and kind, and said")
+    label: str = param(default="", doc="the label column; default: guessed by name and kind, with a note")
     sheet: str = param(default="", doc="the sheet of an .xlsx file; by default the first")
     header: Literal["auto", "yes", "no"] = param(default="auto", doc="whether the first row names the columns")
     split: str = param(default=_SPLIT, doc='the column of train, validation and test, if there is one; "": none')
     ignore: tuple[str, ...] = param(default=_IGNORED, doc="columns that are not inputs, if present")
     split_by: str = param(
-        default="", doc="a column whose rows of one value (a subject's) all go to the same split or fold"
+        default="", doc="a column such as subject: rows with the same value go to the same split or fold"
     )
-    task: Task = param(default="auto", doc="what the target is; by default inferred from its cells, and printed")
+    task: Task = param(default="auto", doc="the kind of target; default: inferred from its cells, with a note")
     targets: tuple[str, ...] = param(default=(), doc="several target columns: labels of 0 and 1, or numbers to predict")
     weights: str = param(default="", doc="a column of weights by which the loss of a row is multiplied")
     test: float = held_back("test")
@@ -71,7 +71,7 @@ class Table(Source, name="table"):
     normalisation = STANDARD
 
     def read(self) -> dict[str, Arrays]:
-        """Rows ``(n, f)`` (of an NPZ also images) and their labels."""
+        """Rows ``(n, f)`` (from an NPZ also images) and their labels."""
         path = Path(self.path).expanduser()
         suffix = path.suffix.lower()
         if suffix not in _READERS:
@@ -130,7 +130,7 @@ class Table(Source, name="table"):
     def _divided(
         self, path: Path, kept: list[Row], names: list[str], split: int | None, whole: Arrays
     ) -> dict[str, Arrays]:
-        """All rows, with the groups they belong to, in the splits that their column names."""
+        """All rows with their groups, divided into splits by the split column."""
         groups, notes = None, whole.notes
         group = names.index(self.split_by) if self.split_by else None
         if group is not None:
@@ -181,7 +181,7 @@ def _is_text(rows: list[Row], column: int) -> bool:
 
 
 def _values(rows: list[Row], column: int, *, whole: bool = False) -> int:
-    """The number of different values in a column; 0 if ``whole`` numbers are wanted and it has others."""
+    """The number of different values in a column; 0 if ``whole`` numbers are required and it has others."""
     cells = [row.cells[column] for row in rows if column < len(row.cells) and not is_missing(row.cells[column])]
     return 0 if whole and any(whole_number(cell) is None for cell in cells) else len(set(cells))
 
@@ -189,7 +189,7 @@ def _values(rows: list[Row], column: int, *, whole: bool = False) -> int:
 def _inputs(
     path: Path, names: list[str], rows: list[Row], columns: list[int]
 ) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """The inputs, text columns as a column of 0 and 1 for each value, and a note on each of these."""
+    """The inputs, with a column of 0 and 1 for each value of a text column, and a note on each text column."""
     made: list[NDArray[np.float32]] = []
     notes: list[str] = []
     for column in columns:
@@ -253,7 +253,7 @@ def _named(path: Path, rows: list[Row], header: str) -> tuple[list[str], list[Ro
     unnamed = [i for i, name in enumerate(_filled(names)) if not name]
     for position, name in enumerate(names, 1):
         if name and names.count(name) > 1:
-            raise FileRefused(path, f"column {position} has the name {brief(name)} of another")
+            raise FileRefused(path, f"column {position} has the same name as another, {brief(name)}")
     return _numbered(names), rows[below:], unnamed
 
 
@@ -283,7 +283,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def _without_gaps(path: Path, names: list[str], rows: list[Row], aside: list[int]) -> tuple[list[Row], tuple[str, ...]]:
-    """The rows that lack nothing (but perhaps in a column laid aside), and a note about the others."""
+    """The rows without missing values (ignored columns aside), and a note about the others."""
     kept: list[Row] = []
     dropped: list[int] = []
     gaps: dict[str, None] = {}
@@ -300,13 +300,13 @@ def _without_gaps(path: Path, names: list[str], rows: list[Row], aside: list[int
 
 
 def _part(path: Path, row: Row, names: list[str], column: int) -> str:
-    """The split that a row says it belongs to."""
+    """The split that a row names."""
     word = str(row.cells[column])
     if word not in SPLITS:
         raise FileRefused(
             path,
-            f"row {row.number}, column {names[column]}: {brief(word)} is not one of {', '.join(SPLITS)} (an input of "
-            'that name? split="" says so)',
+            f"row {row.number}, column {names[column]}: {brief(word)} is not one of {', '.join(SPLITS)} (give "
+            'split="" if the column is an input)',
         )
     return word
 

@@ -2,8 +2,8 @@
 
 A pickle is a program, and an untrusted one may execute arbitrary code. CIFAR's "python version" is a handful
 of pickles that need little of the language: dicts, lists, bytes, numbers and NumPy arrays of bytes. So the opcodes
-are walked one by one (the standard library's ``pickletools.genops`` only lists them) on a small stack machine that
-knows these things and no others. A name in the pickle is compared with the list below and never imported; a call is
+are executed one by one (the standard library's ``pickletools.genops`` only lists them) on a small stack machine that
+knows these types and no others. A name in the pickle is compared with the list below and never imported; a call is
 carried out by this module; an unknown name is refused.
 """
 
@@ -42,7 +42,7 @@ class _Array:
             raise _Refused("holds an array without shape and contents")
         _, shape, kind, by_column, content = state
         if not (isinstance(kind, _Kind) and kind.code in ("u1", "|u1")):
-            raise _Refused("holds an array of anything but unsigned bytes")
+            raise _Refused("holds an array that is not of unsigned bytes")
         if not (isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)):
             raise _Refused(f"holds an array of shape {_short(shape)}")
         if not isinstance(content, bytes) or len(content) != prod(shape):
@@ -169,23 +169,23 @@ class _Machine:
     def call(self) -> None:
         arguments, name = self.pop(), self.pop()
         if not isinstance(name, _Name) or name.text not in _CALLS:
-            raise _Refused("calls what is not a known name")
+            raise _Refused("calls something that is not a known name")
         self.push(_CALLS[name.text](*arguments))
 
     def build(self) -> None:
         state = self.pop()
         if not isinstance(self.stack[-1], _Array | _Kind):
-            raise _Refused("sets the state of what is neither array nor type")
+            raise _Refused("sets the state of something that is neither array nor type")
         self.stack[-1].build(state)
 
     def append(self, items: list[Any]) -> None:
         if type(self.stack[-1]) is not list:
-            raise _Refused("appends to what is no list")
+            raise _Refused("appends to something that is not a list")
         self.stack[-1].extend(map(_value, items))
 
     def set_items(self, items: list[Any]) -> None:
         if type(self.stack[-1]) is not dict:
-            raise _Refused("sets items of what is no dict")
+            raise _Refused("sets items of something that is not a dict")
         self.stack[-1].update(zip(map(_value, items[::2]), map(_value, items[1::2]), strict=True))
 
 

@@ -24,12 +24,12 @@ from weightsmith.data.streams.rows import Rows, worker_count
 __all__ = ["DatasetRows", "Pair", "fixed_draws"]
 
 Pair = Callable[[int, Any], tuple[Tensor, Tensor]]
-"""Makes input and label, each with a first dimension of one, of row and item, or refuses it."""
+"""Converts a row number and its item to input and label, each with a first dimension of one, or refuses the item."""
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetRows:
-    """The inputs of a map-style data set; ``pair`` checks an item, ``digest`` was taken when its labels were read."""
+    """The inputs of a map-style data set; ``pair`` checks an item, ``digest`` was taken while its labels were read."""
 
     dataset: Any
     pair: Pair
@@ -56,7 +56,7 @@ class DatasetRows:
             batch_sampler=_Batches(itertools.chain(first, waiting)),
             num_workers=self.workers or worker_count(),
             collate_fn=_stacked_or_error,
-            generator=torch.Generator().manual_seed(0),  # else each pass draws from the global one
+            generator=torch.Generator().manual_seed(0),  # otherwise each pass draws from the global generator
         )
         for made in loader:
             if isinstance(made, WeightsmithError):
@@ -69,12 +69,12 @@ class DatasetRows:
         return self.pair(row, self.dataset[row])
 
     def identity(self) -> str:
-        """Of all values."""
+        """The digest of all values."""
         return self.digest
 
 
 class _Batches:
-    """Lists of row numbers, made when they are asked for."""
+    """Lists of row numbers, made on demand."""
 
     def __init__(self, batches: Iterable[Rows]) -> None:
         self._batches = batches
@@ -84,7 +84,7 @@ class _Batches:
 
 
 class _Items(Dataset[Any]):
-    """The checked items; a refusal is handed over, not raised: a worker would wrap it into its traceback."""
+    """The checked items; an error is returned, not raised, because a worker would wrap it into its traceback."""
 
     def __init__(self, rows: DatasetRows) -> None:
         self._rows = rows
@@ -107,7 +107,7 @@ def _stacked(items: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 @contextlib.contextmanager
 def fixed_draws() -> Iterator[None]:
-    """Seed the global generators for random transforms while data are read, and give them back as they were."""
+    """Seed the global generators for random transforms while data are read, and restore their state."""
     numpy_state, python_state = np.random.get_state(), random.getstate()
     try:
         with torch.random.fork_rng(devices=[]):
@@ -121,4 +121,4 @@ def fixed_draws() -> Iterator[None]:
 def _seed_all(seed: int) -> None:
     torch.default_generator.manual_seed(seed)  # not torch.manual_seed: it would seed other devices for good
     random.seed(seed)
-    np.random.seed(seed % (1 << 32))  # the one that transforms draw from
+    np.random.seed(seed % (1 << 32))  # the generator that transforms draw from

@@ -1,4 +1,4 @@
-"""Encoded images, in files or one behind the other in one, decoded by threads when they are needed."""
+"""Encoded images, in separate files or one after another in one file, decoded by threads when they are needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["EncodedImages", "ImageFiles"]
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Image files as rows ``(c, h, w)`` of pixels, resized to ``size`` (h, w) where they have another."""
+    """Image files as rows ``(c, h, w)`` of pixels, resized to ``size`` (h, w) if theirs differs."""
 
     paths: tuple[Path, ...]
     size: tuple[int, int]
@@ -47,7 +47,7 @@ class ImageFiles:
         return torch.from_numpy(pixels)
 
     def identity(self) -> str:
-        """Of the bytes of all files, in order, and the size they are read at."""
+        """A digest of the bytes of all files, in order, and of the size they are read at."""
         return _digest_of_files(self.paths, f"{self.shape}")
 
 
@@ -62,7 +62,7 @@ def _digest_of_files(paths: tuple[Path, ...], how: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class EncodedImages:
-    """Images as rows ``(c, h, w)`` of pixels; ``places`` tells where each begins and how long it is."""
+    """Images as rows ``(c, h, w)`` of pixels; ``places`` holds where each begins and its length."""
 
     file: TemporaryFile
     places: NDArray[np.int64]
@@ -92,5 +92,5 @@ class EncodedImages:
         return torch.from_numpy(pixels)
 
     def identity(self) -> str:
-        """Of the encoded images, in order, and the size they are read at."""
+        """A digest of the encoded images, in order, and of the size they are read at."""
         return digest_of(f"{file_digest(self.file.path)} {self.shape}")

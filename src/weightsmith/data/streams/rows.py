@@ -1,12 +1,12 @@
-"""Inputs that stay where they are: a tensor whose values are read when rows of it are asked for.
+"""Inputs that are not loaded: a tensor whose values are read when its rows are indexed.
 
     x = StreamedRows(reader)        shape and type are known, no value is read
     x[:100], x[rows]                these rows, read now
-    batches_of(x, numbers)          batch after batch, read by workers a few ahead; memory stays flat
+    batches_of(x, numbers)          batch after batch, read a few ahead by workers, in constant memory
     view(x, rows)                   some of the rows, still unread
     x.mean()                        anything else reads all of it, if it fits into memory, and is refused if not
 
-So code that takes a few rows, or goes through them in batches, needs not know whether they are in memory. A reader
+So code that takes a few rows, or goes through them in batches, need not know whether they are in memory. A reader
 gives the same values for a row each time, so that a run has the same bytes whether its data are streamed or not.
 """
 
@@ -46,13 +46,13 @@ __all__ = [
 
 _SHARE = 0.5  # of the free memory that data may take: a network has to run beside them
 _MOST_WORKERS = 8
-_PIECE = 256  # rows that are read at a time where all are
+_PIECE = 256  # rows per piece when all rows are read
 
 Rows = NDArray[np.int64]
 
 
 class Reader(Protocol):
-    """Rows of inputs, all of one shape and type, in a place of their own."""
+    """Rows of inputs, all of one shape and type, stored outside memory."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ def fits(size: int) -> bool:
 
 
 class StreamedRows(Tensor):
-    """A tensor without values of its own; see the head of this file."""
+    """A tensor without values in memory; see the top of this file."""
 
     reader: Reader
     rows: Rows | None
@@ -89,7 +89,7 @@ class StreamedRows(Tensor):
         return made
 
     def __init__(self, reader: Reader, rows: Rows | None = None) -> None:
-        """All rows of a reader, or some of them in an order of their own."""
+        """All rows of a reader, or some of them in any order."""
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"StreamedRows({tuple(self.shape)}, {self.dtype}, from {type(self.reader).__name__})"
@@ -105,7 +105,7 @@ class StreamedRows(Tensor):
         return self.values().numpy(force=force)
 
     def values(self) -> Tensor:
-        """All rows as a plain tensor; refused with the figure if they do not fit into memory."""
+        """All rows as a plain tensor; refused with the needed size if they do not fit into memory."""
         return self.taken(np.arange(len(self)))
 
     def taken(self, numbers: Rows) -> Tensor:
@@ -114,7 +114,7 @@ class StreamedRows(Tensor):
         if size > _SHARE * (free := free_memory()):
             raise DataMismatch(
                 f"{len(numbers):,} rows of {tuple(self.shape[1:])} would take {bytes_text(size)} of memory at once, "
-                f"and {bytes_text(free)} are free; take fewer rows (x[:1000], images=…) or smaller ones (size=…)"
+                f"but {bytes_text(free)} are free; take fewer rows (x[:1000], images=…) or smaller ones (size=…)"
             )
         values = torch.empty((len(numbers), *self.shape[1:]), dtype=self.dtype)
         start = 0
@@ -124,14 +124,14 @@ class StreamedRows(Tensor):
         return values
 
     def digest(self) -> str:
-        """Of the values, as of a tensor in memory; beyond 2 GB of what they are read from, and of which rows."""
+        """The digest of the values, as for a tensor in memory; beyond 2 GB that of their source and the row numbers."""
         if self.numel() * self.dtype.itemsize <= LIMIT:
             return values_digest(self.shape, self.dtype, slices_of(self, _PIECE))
         rows = np.arange(len(self)) if self.rows is None else self.rows
         return digest_of(self.reader.identity() + digest_of(np.ascontiguousarray(rows, np.int64)))
 
     def __getitem__(self, index: Any) -> Tensor:
-        """The rows that are asked for, read now: by number, slice, list or mask; further indices choose within them."""
+        """The indexed rows, read now: by number, slice, list or mask; further indices choose within them."""
         first, *rest = index if isinstance(index, tuple) else (index,)
         if first is None or first is Ellipsis:
             return self.values()[index]
@@ -146,7 +146,7 @@ class StreamedRows(Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """What only describes the tensor is answered without reading; everything else reads all rows."""
+        """Functions that only describe the tensor do not read it; all others read all rows."""
         if func in _DESCRIBING:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
@@ -155,7 +155,7 @@ class StreamedRows(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        """What reaches the operators unread."""
+        """Read the rows of tensors that reach an operator unread."""
         args, kwargs = tree_map(_plain, (args, kwargs or {}))
         return func(*args, **kwargs)
 
@@ -206,7 +206,7 @@ def slices_of(x: Tensor, size: int) -> Iterator[Tensor]:
 
 
 def values_digest(shape: Iterable[int], dtype: torch.dtype, pieces: Iterable[Tensor]) -> str:
-    """What :func:`digest_of` gives of the array that the pieces make up, without having it in memory."""
+    """The :func:`digest_of` of the array that the pieces make up, without holding it in memory."""
     kind = np.empty(0, np.uint8 if dtype == torch.uint8 else np.float32).dtype.str
     digest = hashlib.sha256(f"{kind}{tuple(shape)}".encode())
     for piece in pieces:
@@ -215,7 +215,7 @@ def values_digest(shape: Iterable[int], dtype: torch.dtype, pieces: Iterable[Ten
 
 
 def worker_count() -> int:
-    """Threads or processes that read rows ahead, as many as there are cores, at most eight; results never differ."""
+    """The number of threads or processes that read ahead: one per core, at most eight; results do not depend on it."""
     try:
         return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
     except AttributeError:  # not Linux

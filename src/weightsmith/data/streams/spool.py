@@ -1,8 +1,8 @@
 """Rows that come only once and in one order, kept in a temporary file, so that they can be read again in any order.
 
-What an iterable data set gives cannot be shuffled, divided or read a second time where it stands. It is run through
-once; beyond what fits into memory its rows go to a file in the temporary folder (TMPDIR chooses another), which is
-removed when nothing refers to it any more.
+The rows of an iterable data set cannot be shuffled, divided or read a second time. They are read once; rows that do not
+fit into memory go to a file in the temporary folder (TMPDIR sets another), which is removed when nothing refers to it
+any more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weightsmith.data.streams.rows import Rows, in_threads
 __all__ = ["Spool", "SpooledRows", "TemporaryFile"]
 
 _LEFT = 1 << 30  # bytes that stay free on the disk
-_CHECK = 1 << 28  # bytes written between two looks at the disk
+_CHECK = 1 << 28  # bytes written between two checks of the disk
 
 
 class TemporaryFile:
@@ -49,13 +49,13 @@ class TemporaryFile:
 
 
 def _remove(path: Path, owner: int) -> None:
-    if os.getpid() == owner:  # not a process that was forked off
+    if os.getpid() == owner:  # not in a forked process
         with suppress(OSError):
             path.unlink()
 
 
 class Spool:
-    """Blocks of bytes written one after another; refused with the figure before the disk is full."""
+    """Blocks of bytes written one after another; refused with the needed size before the disk is full."""
 
     def __init__(self, what: str) -> None:
         self.file = TemporaryFile()
@@ -63,7 +63,7 @@ class Spool:
         self._out = self.file.path.open("wb")
 
     def write(self, content: memoryview | bytes, expected: int = 0) -> int:
-        """Append a block; returns where it begins. ``expected`` are all bytes that will come, where that is known."""
+        """Append a block; returns where it begins. ``expected`` is the total number of bytes, if known."""
         begin, size = self._written, len(content)
         if begin == 0 or begin + size - self._checked > _CHECK:
             self._checked = begin
@@ -80,13 +80,13 @@ class Spool:
         return begin
 
     def close(self) -> None:
-        """All is written."""
+        """Close the file after the last block."""
         self._out.close()
 
 
 @dataclass(frozen=True)
 class SpooledRows:
-    """Rows of one shape and type, one behind the other in a file."""
+    """Rows of one shape and type, one after another in a file."""
 
     file: TemporaryFile
     shape: tuple[int, ...]
@@ -107,5 +107,5 @@ class SpooledRows:
         return values
 
     def identity(self) -> str:
-        """Of the file."""
+        """The digest of the file."""
         return file_digest(self.file.path)
