@@ -12,11 +12,11 @@ class Evidence(Option):
 
 
 class NoEvidence(Evidence, name="none"):
-    """The fit and the metrics of the spectrum alone: what other tools give, and no verdict."""
+    """Only the fit and the metrics of the spectrum, as other tools give them; no verdict."""
 
 
 class FastEvidence(Evidence, name="fast"):
-    """An interval for α, the edge of the noise, and the likelihood of other tails: milliseconds per layer."""
+    """An interval for α, the edge of the noise, and likelihood ratios to other tails: milliseconds per layer."""
 
     resamples: int = param(
         default=100, ge=50, doc="refits behind the interval of α; up to 64 × where a verdict hangs on them"
@@ -25,7 +25,7 @@ class FastEvidence(Evidence, name="fast"):
 
 
 class FullEvidence(Evidence, name="full"):
-    """Also whether the law fits at all, a randomised twin of the layer, and α at a fixed aspect ratio."""
+    """Also the goodness of fit, a randomised twin of the layer, and α at a fixed aspect ratio."""
 
     resamples: int = param(
         default=400, ge=50, doc="refits behind the interval of α; up to 64 × where a verdict hangs on them"
