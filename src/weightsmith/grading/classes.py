@@ -5,8 +5,9 @@
 Martin & Mahoney (seed 004) give [2, 5] for good networks; its authors later used 2 to 6, as this package does.
 
 **Shares.** With δ the deviations of :mod:`weightsmith.grading.fits.resampling`, from which the interval of α comes too,
-the share of a class is how often 1 + (α − 1)·e^δ falls into it. It is calibrated as a probability: over planted tails of 20 to 300 eigenvalues with ln(α − 1) spread evenly over α = 1.35 to 13, with six kinds of bodies
-below them, a class with a share of p is the true one in p ± 0.05 of trials (docs/results/planted.md, "leaning").
+the share of a class is how often 1 + (α − 1)·e^δ falls into it. It is calibrated as a probability: over planted tails
+of 20 to 300 eigenvalues with ln(α − 1) spread evenly over α = 1.35 to 13, with six kinds of bodies below them, a class
+with a share of p is the true one in p ± 0.05 of trials (docs/results/planted.md, "leaning").
 """
 
 from __future__ import annotations

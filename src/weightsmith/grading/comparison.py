@@ -292,7 +292,7 @@ def _in_words(table: Sequence[ComparedMeasure], contests: tuple[Contest, ...]) -
     if not contests:
         return f"No correlation of α-hat and of norms could be computed over {len(table[0].values)} networks."
     fixed = ", ".join(f"{contest.measure} with {contest.against}" for contest in contests)
-    parts = [f"Only pairs fixed beforehand are compared, a measure with one that needs no fit: {fixed}."]
+    parts = [f"Only pairs fixed beforehand are compared, each a measure with α and one without: {fixed}."]
     parts += [_contest_text(contest, known) for contest in contests]
     hat, size = known[contests[0].measure].kendall, known["parameters"].kendall
     if hat is not None and size is not None and size.value > 0 and size.value >= -hat.value:
@@ -307,7 +307,7 @@ def _contest_text(contest: Contest, known: Mapping[str, ComparedMeasure]) -> str
         f"{contest.against_right:g} of {contest.pairs} pairs ({_correlation_text(own)}; {_correlation_text(other)})"
     )
     if 2 * contest.right <= contest.pairs:
-        text += ", and not as claimed: the smaller is not the better"
+        text += ", but not as claimed: smaller values are not better"
     return f"{text}."
 
 
@@ -328,9 +328,9 @@ def _caution(tested: Sequence[ComparedMeasure]) -> list[str]:
         f"{count} measures were tried: the smallest p, {best:.2g}, is {corrected:.2g} after Bonferroni's correction."
     ]
     if 2 / math.factorial(n) >= _LEVEL:
-        words.append(f"With {n} networks no order whatever can reach p < {_LEVEL}.")
+        words.append(f"With {n} networks no order can reach p < {_LEVEL}.")
     elif corrected >= _LEVEL:
-        words.append("No measure is significant once that is counted.")
+        words.append("No measure is significant after this correction.")
     return words
 
 
@@ -339,7 +339,7 @@ def _refuse_other_numbers(several: list[Grades]) -> None:
         values = _values(several, key)
         if len(values) > 1:
             raise DataMismatch(
-                f"graded with {key} = {' and '.join(values)}: these numbers do not order networks; grade all alike"
+                f"graded with {key} = {' and '.join(values)}: these grades are not comparable; grade all alike"
             )
 
 
@@ -360,5 +360,5 @@ def _notes(several: list[Grades], names: tuple[str, ...]) -> tuple[str, ...]:
         covered = grades.coverage
         if covered.layers > covered.fitted:
             missing = f"{covered.layers - covered.fitted} of {covered.layers} {covered.unit}"
-            notes.append(f"{name}: {missing} have no fit and are in no measure that needs one")
+            notes.append(f"{name}: {missing} have no fit and are left out of measures that need one")
     return tuple(notes)

@@ -19,7 +19,7 @@ class FastEvidence(Evidence, name="fast"):
     """An interval for α, the edge of the noise, and likelihood ratios to other tails: milliseconds per layer."""
 
     resamples: int = param(
-        default=100, ge=50, doc="refits behind the interval of α; up to 64 × where a verdict hangs on them"
+        default=100, ge=50, doc="refits for the interval of α; up to 64 × if the verdict depends on them"
     )
     confidence: float = param(default=0.95, gt=0, lt=1, doc="of the interval")
 
@@ -28,7 +28,7 @@ class FullEvidence(Evidence, name="full"):
     """Also the goodness of fit, a randomised twin of the layer, and α at a fixed aspect ratio."""
 
     resamples: int = param(
-        default=400, ge=50, doc="refits behind the interval of α; up to 64 × where a verdict hangs on them"
+        default=400, ge=50, doc="refits for the interval of α; up to 64 × if the verdict depends on them"
     )
     confidence: float = param(default=0.95, gt=0, lt=1, doc="of the interval")
     draws: int = param(default=400, ge=50, doc="samples of the law behind the goodness of fit")

@@ -110,7 +110,7 @@ def grade(
     source = _Source(network, base, layers, fold, conv_groups)
     walked = source.open()
     if threads != 1 and (workers != 1 or cluster is not None):
-        raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
+        raise UsageError("parallel workers use one thread each: give workers or threads, not both")
     settings["base"] = None if base is None else _name(base)
     with pinned_threads(threads), ExitStack() as stack:
         inputs = _digests(network, base, walked, chosen=layers is not None)
@@ -310,8 +310,8 @@ def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -
     if guessed:
         notes.append(
             f"the groups of {len(guessed)} convolution{'' if len(guessed) == 1 else 's'} are a guess "
-            f"({', '.join(guessed[:3])}{' …' if len(guessed) > 3 else ''}): grade the module, or settle it by "
-            "--conv-groups NAME=N"
+            f"({', '.join(guessed[:3])}{' …' if len(guessed) > 3 else ''}): grade the module, or set the groups "
+            "with --conv-groups NAME=N"
         )
     all_parts, parts = sum(layer.matrices for layer in fitted), sum(len(layer.slices) for layer in fitted)
     if parts < all_parts:
@@ -321,7 +321,5 @@ def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -
         )
     lost = sum(layer.metrics.rank_loss for layer in graded if layer.metrics is not None)
     if precision == "float32" and lost:
-        notes.append(
-            f"{lost:,} eigenvalues are below what float32 resolves and count as zero; float64 tells them apart"
-        )
+        notes.append(f"{lost:,} eigenvalues are below what float32 resolves and count as zero; float64 resolves them")
     return tuple(notes)

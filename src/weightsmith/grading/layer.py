@@ -77,7 +77,7 @@ def _examine(matrices: Tensor, low: float, high: float) -> tuple[Status, str] | 
         return Status.CONSTANT, f"all weights are {low:g}"
     largest = max(-low, high)
     if not _SMALLEST <= largest <= _LARGEST:
-        return Status.OUT_OF_RANGE, f"its largest weight is {largest:.3g}: the squares cannot be written as numbers"
+        return Status.OUT_OF_RANGE, f"its largest weight is {largest:.3g}: the squares are outside the range of float64"
     return None
 
 
@@ -208,7 +208,7 @@ def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: GradingOptions)
         return stream(how.seed, *names, purpose)
 
     if not isinstance(asked, FastEvidence | FullEvidence):
-        raise TypeError(f"{asked!r} is not a known amount of evidence")
+        raise TypeError(f"evidence must be none, fast or full, not {asked!r}")
     values, bulk = scaled.eigenvalues, fit_bulk(scaled, rows=live_rows(piece.matrices))
     refits = resample_alpha(
         values,

@@ -181,7 +181,7 @@ def _margins(outputs: Tensor, labels: Tensor) -> NDArray[np.float64]:
 
 def _labels(data: Data, labels: Tensor, network: nn.Module, count: int) -> Tensor:
     if count < 2:
-        raise DataMismatch(f"the network has {count} output: a margin is that of one class over the others")
+        raise DataMismatch(f"the network has {count} output: a margin needs at least two classes")
     return labels_for(card_of(network), data, labels, count)[1]
 
 
@@ -225,4 +225,4 @@ def _log_products(norms: list[tuple[float, float]]) -> tuple[float, float]:
 def _of_batch_norm(network: nn.Module, fold: bool) -> tuple[str, ...]:
     if fold or not any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()):
         return ()
-    return ("weights before a batch norm can have any size without changing an output: fold=True takes it out",)
+    return ("the scale of weights before a batch norm does not change the outputs: fold=True removes it",)

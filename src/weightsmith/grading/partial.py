@@ -65,12 +65,12 @@ class PartialCorrelation(Record):
         """One sentence."""
         given = " and ".join(self.given)
         if self.interval is None:
-            return f"Whether {self.measure} tells more than {given} cannot be said: {self.reason}."
+            return f"Whether {self.measure} adds anything to {given} is unknown: {self.reason}."
         found = self.interval
         numbers = f"partial ρ = {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}], n = {self.networks}"
         if self.tells:
-            return f"Given {given}, {self.measure} still goes with accuracy: {numbers}."
-        return f"Given {given}, {self.measure} is not shown to tell anything more: {numbers}."
+            return f"Given {given}, {self.measure} still correlates with accuracy: {numbers}."
+        return f"Given {given}, {self.measure} is not shown to add anything: {numbers}."
 
 
 def partial_rank_correlation(
@@ -87,7 +87,10 @@ def partial_rank_correlation(
     count, networks = table.shape
     plain = float(_given(table[None, :2])[0])
     if networks < count + 2:
-        return plain, f"{networks} networks are too few with {count - 2} taken off, {count + 2} are needed"
+        return (
+            plain,
+            f"{networks} networks are too few for {count - 2} control{'s' * (count > 3)}, {count + 2} are needed",
+        )
     value = float(_given(table[None])[0])
     if not np.isfinite(value):
         return plain, "one of the measures is constant or follows from the others"

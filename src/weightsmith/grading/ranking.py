@@ -107,7 +107,7 @@ class Ranking(Record):
         other, all_others = len(self.differ), len(self.differ) + len(self.agree)
         doubt = f"; {other} of {all_others} other measures order the networks differently" if other else ""
         if probability is None:
-            return f"Best by {self.by}: {first}; how sure that is takes intervals of α{doubt}"
+            return f"Best by {self.by}: {first}; without intervals of α there is no probability{doubt}"
         if probability >= _LIKELY:
             sure = "clearly" if probability >= _CLEAR else "probably"
             return f"Best by {self.by}: {first}, {sure} before {second}{doubt}"

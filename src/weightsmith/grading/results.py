@@ -58,7 +58,7 @@ class Status(enum.Enum):
     """Fewer than eight distinct eigenvalues, or only one per matrix: too few for a fit."""
     NON_FINITE = "non-finite"
     OUT_OF_RANGE = "out of range"
-    """The squares of the weights overflow or underflow."""
+    """The squares of the weights are outside the range of float64."""
 
 
 class VerdictKind(enum.Enum):

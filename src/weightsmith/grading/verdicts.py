@@ -34,7 +34,7 @@ def verdict(fit: PowerLaw, evidence: Mapping[str, Any], lambda_max: float) -> Ve
     Without evidence the layer is not judged: α alone says too little.
     """
     if "interval" not in evidence:
-        return Verdict(VerdictKind.NOT_JUDGED, f"α = {fit.alpha:.2f}, and no evidence was asked for")
+        return Verdict(VerdictKind.NOT_JUDGED, f"α = {fit.alpha:.2f}, but no evidence was computed")
     interval: Interval | None = evidence.get("interval")
     goodness: Goodness | None = evidence.get("goodness")
     bulk: Bulk | None = evidence.get("bulk")
