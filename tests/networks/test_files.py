@@ -340,7 +340,7 @@ def test_widths_that_are_not_so_are_refused_before_anything_is_changed(reduced, 
         ({"head.scale": torch.ones(1)}, "head.scale: the network has no such tensor"),
         ({"body.2.running_var": torch.ones(4)}, "body.2: running_var of shape"),
         ({"body.1.weight": torch.ones(3)}, "body.1: weight must have 2 axes"),
-        ({"body.1.weight": torch.ones(0, 64), "body.1.bias": torch.ones(0)}, "leaves it no unit"),
+        ({"body.1.weight": torch.ones(0, 64), "body.1.bias": torch.ones(0)}, "leaves no units"),
     ],
 )
 def test_tensors_that_do_not_fit_a_reduced_network_are_refused_before_anything_is_changed(

@@ -99,7 +99,7 @@ class TwoInputs(nn.Module):
 def test_what_cannot_be_cut_is_named():
     with pytest.raises(UsageError, match=r"TwoInputs takes 2 inputs \(x, y\)"):
         Chain(TwoInputs())
-    with pytest.raises(UsageError, match="9 blocks cannot be kept of a network that can be cut after blocks 1 to 2"):
+    with pytest.raises(UsageError, match="cannot keep 9 blocks: the network can be cut after blocks 1 to 2"):
         Chain(SMALL["mlp"]()).lower(9)
     with pytest.raises(UsageError, match="none of its layers"):
         Chain(nn.Linear(2, 2)).lower(1)

@@ -234,7 +234,7 @@ def test_a_changed_base_is_refused():
     ("base", "message"),
     [
         ("os:getcwd", "unknown network 'os'"),
-        ("resnet:20", "must tell its input_shape and classes"),
+        ("resnet:20", "must give its input_shape and classes"),
         ("vgg:7,input_shape=[3,8,8],classes=2", "depth must be one of"),
     ],
 )
