@@ -134,7 +134,7 @@ def test_the_last_dense_layer_of_an_untraceable_network_is_cut_off():
 
 
 def test_an_output_that_is_not_the_dense_layers_is_refused():
-    with pytest.raises(UsageError, match=r"Scaled: its output is not that of its last dense layer \(out\)"):
+    with pytest.raises(UsageError, match=r"so only its last dense layer \(out\) could be cut off, but"):
         without_last_dense(Scaled(), torch.ones(2, 4))
     with pytest.raises(UsageError, match="Conv2d has no dense layer"):
         without_last_dense(nn.Conv2d(1, 1, 1), torch.zeros(2, 1, 1, 1))
