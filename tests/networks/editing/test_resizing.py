@@ -99,7 +99,7 @@ def test_a_layer_without_bias_may_get_one():
         (nn.Linear(2, 3), {"bias": torch.ones(3, 1)}, "does not fit"),
         (nn.Conv2d(2, 3, 3), {"weight": torch.ones(3, 2, 1, 3)}, r"\(3, 2, 3, 3\) would"),
         (nn.Conv2d(4, 4, 1, groups=2), {"weight": torch.ones(3, 2, 1, 1)}, "cannot be split into 2 groups"),
-        (nn.Conv2d(4, 8, 1, groups=4), {"weight": torch.ones(3, 1, 1, 1)}, "gives 2 channels for each"),
+        (nn.Conv2d(4, 8, 1, groups=4), {"weight": torch.ones(3, 1, 1, 1)}, "gives 2 channels per input"),
         (nn.GroupNorm(2, 4), {"weight": torch.ones(3), "bias": torch.ones(3)}, "cannot be split into 2 groups"),
         (nn.BatchNorm1d(3), {"weight": torch.ones(2), "bias": torch.ones(2)}, "running_mean of shape"),
         (nn.LazyLinear(3), {"bias": torch.ones(3)}, "no size yet"),
