@@ -213,7 +213,7 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "one output": {
         **dict.fromkeys(_RUNS, "1 outputs; one score per class is needed"),
-        "margins": "the network has 1 output: a margin is that of one class over the others",
+        "margins": "the network has 1 output: a margin needs at least two classes",
     },
     "shared linear": dict.fromkeys(_CUTS, "0: the weights of 2 are also those of 4.*what can lose units"),
 }

@@ -68,7 +68,7 @@ def test_whether_alpha_tells_more_than_the_norms_is_asked_over_networks():
     assert not found.tells
     assert GradeComparison.from_json(made.to_json()) == made
     few = compare(several(alpha_hat=hat[:4], lambda_hat=norm[:4].tolist()), accuracy[:4])
-    assert few.partials[0].reason == "4 networks are too few with 1 taken off, 5 are needed"
+    assert few.partials[0].reason == "4 networks are too few for 1 control, 5 are needed"
     assert compare(several(alpha_hat=[1.0, 2.0], lambda_hat=[1.0, 1.0]), [1, 2]).partials == ()
 
 
@@ -87,12 +87,12 @@ def test_the_series_of_the_seed():
     assert [measure.name for measure in made.measures][-2:] == ["alpha", "layers"]
     assert made.measure("layers").reason == "all values are equal"
     assert made.sentence == (
-        "Only pairs fixed beforehand are compared, a measure with one that needs no fit: alpha_hat with lambda_hat. "
+        "Only pairs fixed beforehand are compared, each a measure with α and one without: alpha_hat with lambda_hat. "
         "alpha_hat orders the networks no better than lambda_hat: right in 6 against 6 of 6 pairs "
         "(alpha_hat: τ = -1.00, p = 0.083, n = 4; lambda_hat: τ = -1.00, p = 0.083, n = 4). "
         "The number of parameters alone does as well (τ = +1.00). "
         "4 measures were tried: the smallest p, 0.083, is 0.33 after Bonferroni's correction. "
-        "With 4 networks no order whatever can reach p < 0.05."
+        "With 4 networks no order can reach p < 0.05."
     )
 
 
@@ -124,7 +124,7 @@ def test_what_is_said_of_alpha_hat():
     )
     assert "alpha_hat orders the networks worse than lambda_hat: right in 9 against 10" in words(swapped, down, order)
     assert "alpha_hat orders the networks no better than lambda_hat: right in 10" in words(down, down, order)
-    assert "not as claimed: the smaller is not the better." in words(order, down, order)
+    assert "not as claimed: smaller values are not better." in words(order, down, order)
     assert "not as claimed" not in words(down, order, order)
 
 
@@ -202,7 +202,7 @@ def test_many_measures_are_corrected_for():
     sentence = words([5, 4, 3, 2, 1], [1, 3, 2, 5, 4], [1, 2, 3, 4, 5], **columns)
     p = 2 / math.factorial(5)
     assert f"9 measures were tried: the smallest p, {p:.2g}, is {9 * p:.2g} after Bonferroni's correction." in sentence
-    assert "No measure is significant once that is counted." in sentence
+    assert "No measure is significant after this correction." in sentence
     seven = list(range(7))
     assert "significant" not in words(seven[::-1], seven[::-1], seven)
 
@@ -232,7 +232,7 @@ def test_notes_say_what_does_not_compare():
         "graded with different settings: conv = pooled, slices",
         "graded with different settings: layers = all, fc*",
         "graded with different settings: base = None, old.pt",
-        "b: 1 of 2 layers have no fit and are in no measure that needs one",
+        "b: 1 of 2 layers have no fit and are left out of measures that need one",
     )
     assert compare([first]).coverage == ("2 of 2 layers fitted, with 9 of 10 parameters (90.00 %)",)
 
@@ -243,7 +243,7 @@ def test_notes_say_what_does_not_compare():
 def test_numbers_that_mean_different_things_order_nothing(key, values):
     both = [Grades(value, {key: value}, (), (), Coverage(2, 2, 10, 9)) for value in values]
     assert compare(both).notes == (f"graded with different settings: {key} = {', '.join(values)}",)
-    with pytest.raises(DataMismatch, match=f"graded with {key} = {' and '.join(values)}: these numbers do not order"):
+    with pytest.raises(DataMismatch, match=f"graded with {key} = {' and '.join(values)}: these grades are"):
         compare(both, [1, 2])
 
 

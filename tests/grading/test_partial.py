@@ -50,7 +50,7 @@ def test_what_only_follows_depth_tells_nothing_more_and_what_has_its_own_does():
 
 def test_no_interval_without_enough_networks_or_with_controls_that_say_all():
     x, y, z = [1.0, 3, 2, 4, 5], [2.0, 1, 3, 4, 5], [5.0, 1, 2, 3, 4]
-    assert partial_rank_correlation(x, y, [z, x])[1] == "5 networks are too few with 2 taken off, 6 are needed"
+    assert partial_rank_correlation(x, y, [z, x])[1] == "5 networks are too few for 2 controls, 6 are needed"
     twelve = np.arange(12.0)
     shaken = twelve + 5 * np.sin(7 * twelve)
     assert "follows from the others" in partial_rank_correlation(twelve, shaken, [twelve**3])[1]
@@ -61,12 +61,12 @@ def test_no_interval_without_enough_networks_or_with_controls_that_say_all():
 def test_words():
     nothing = PartialCorrelation("alpha_hat", ("layers", "lambda_hat"), 4, reason="4 networks are too few")
     assert nothing.words == (
-        "Whether alpha_hat tells more than layers and lambda_hat cannot be said: 4 networks are too few."
+        "Whether alpha_hat adds anything to layers and lambda_hat is unknown: 4 networks are too few."
     )
     rng = np.random.default_rng(3)
     z = rng.standard_normal(30)
     _, given = partial_rank_correlation(z + rng.standard_normal(30), z + rng.standard_normal(30), [z])
     found = PartialCorrelation("alpha", ("layers",), 30, interval=given)
     assert not found.tells
-    assert found.words.startswith("Given layers, alpha is not shown to tell anything more: partial ρ = ")
+    assert found.words.startswith("Given layers, alpha is not shown to add anything: partial ρ = ")
     assert PartialCorrelation.from_dict(found.to_dict()).words == found.words

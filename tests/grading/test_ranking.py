@@ -165,7 +165,7 @@ def test_a_tie_is_neither_agreement_nor_contradiction():
         (0.99, "clearly before b"),
         (0.8, "probably before b"),
         (0.6, "a or b; they hardly differ"),
-        (None, "takes intervals"),
+        (None, "without intervals of α"),
     ],
 )
 def test_the_best_in_words(probability, words):

@@ -180,9 +180,7 @@ def test_files_of_others_are_recognised_or_named(tmp_path):
     assert "recognised as resnet:20" in card_of(network).notes[0]
     assert "read from r.safetensors" in card_of(network).lineage.operation
     save_file({"x": torch.zeros(2, 3, 4)}, tmp_path / "x.safetensors")
-    with pytest.raises(
-        UsageError, match=r"x\.safetensors: not a network in the catalogue; say what it is with --network"
-    ):
+    with pytest.raises(UsageError, match=r"x\.safetensors: not a network in the catalogue; name it with --network"):
         load(tmp_path / "x.safetensors")
 
 
@@ -342,7 +340,7 @@ def test_widths_that_are_not_so_are_refused_before_anything_is_changed(reduced, 
         ({"head.scale": torch.ones(1)}, "head.scale: the network has no such tensor"),
         ({"body.2.running_var": torch.ones(4)}, "body.2: running_var of shape"),
         ({"body.1.weight": torch.ones(3)}, "body.1: weight must have 2 axes"),
-        ({"body.1.weight": torch.ones(0, 64), "body.1.bias": torch.ones(0)}, "leaves it no unit"),
+        ({"body.1.weight": torch.ones(0, 64), "body.1.bias": torch.ones(0)}, "leaves no units"),
     ],
 )
 def test_tensors_that_do_not_fit_a_reduced_network_are_refused_before_anything_is_changed(
@@ -370,7 +368,7 @@ def test_widths_that_are_no_numbers_are_no_card(reduced, tmp_path, widths):
 
 @pytest.mark.parametrize("widths", [{"body.1": 4}, {"tail": 3}, {"body.2": 3}])
 def test_widths_that_are_not_so_are_not_saved(reduced, tmp_path, widths):
-    with pytest.raises(UsageError, match="which is not so in the network"):
+    with pytest.raises(UsageError, match="which the network does not have"):
         save(reduced[0], tmp_path / "n.safetensors", widths=widths)
     assert not (tmp_path / "n.safetensors").exists()
 

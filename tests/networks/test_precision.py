@@ -47,7 +47,7 @@ def test_a_type_that_ends_python_is_refused_with_layer_and_way_out(trial, kind):
     with pytest.raises(UsageError) as told:
         like_of(half(getattr(torch, kind)))
     assert str(told.value) == (
-        f"2 is of type {kind}, and products of that type end Python on this CPU (illegal instruction); "
+        f"2 is of type {kind}, and products of that type crash Python on this CPU (illegal instruction); "
         "make it float32 with network.float()"
     )
 

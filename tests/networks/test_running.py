@@ -121,5 +121,5 @@ def test_a_network_that_views_goes_through_every_verb(data):
 
 def test_a_token_beyond_the_vocabulary_is_told():
     network = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, 2))
-    with pytest.raises(DataMismatch, match="the largest token is 7, and it needs as many rows as tokens"):
+    with pytest.raises(DataMismatch, match="the largest token is 7, so an embedding needs 8 rows"):
         outputs_of(network, torch.tensor([[0, 7, 1]]))

@@ -1,16 +1,17 @@
-"""The answer first: how much could be graded, which layers to look at first, and what the weights cannot tell.
+"""The summary of a grade: how much was graded, which layers to look at first, and what the weights cannot show.
 
-Advice is given only where it was right on networks that were damaged on purpose (docs/results/advice.md, made by
-``python -m benchmarks.advice``): the rule is met by at least 70 % of the layers so damaged, and by few of the networks
-that ``train`` makes by default. These were dense layers of 64 eigenvalues or more; about others nothing is advised.
+Each piece of advice was tested on networks damaged on purpose (docs/results/advice.md, made by
+``python -m benchmarks.advice``): its rule holds for at least 70 % of the layers damaged in that way, and for few of the
+networks that ``train`` makes by default. The tested layers are dense with 64 eigenvalues or more; other layers get no
+advice.
 
-- **train longer**: in every such layer of the network nothing is beyond the noise, or the noise edge is above 0.58 of
-  the largest eigenvalue (soft rank): no layer differs much from random weights. Training was stopped early, or noise
-  was added. A single layer that stays close to random weights is normal where the others have learned.
+- **train longer**: in every tested layer of the network, no eigenvalue lies beyond the noise, or the noise edge is
+  above 0.58 of the largest eigenvalue (soft rank): no layer differs much from random weights. Training was stopped
+  early, or noise was added. A single layer close to random weights is normal if the others have learned.
 - **cut**: the stable rank is below 2.5 % of the number of units: far more units than directions.
 
-*Regularise* is not advised: layers trained on random labels have the spectra of well trained ones. Neither is *leave*:
-of damaged layers as many are called well trained.
+*Regularise* is never advised: layers trained on random labels have the same spectra as well trained ones. Neither is
+*leave*: just as many damaged layers are called well trained.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ ADVICE: dict[str, Callable[[LayerGrade, Sequence[LayerGrade]], bool]] = {
     "train longer": _all_near_noise,
     "cut": _has_few_directions,
 }
-"""What can be advised, and when, by the layer and all layers of its network that advice was tested on."""
+"""Each piece of advice with its rule: a function of the layer and of all layers of its network that qualify."""
 
 
 def advice(layer: LayerGrade, network: Grades) -> str | None:
-    """What to do about a layer of a network, or None where nothing that was tested applies."""
+    """The advice for a layer of a network, or None if no rule applies."""
     if not _is_tested(layer):
         return None
     tested = [other for other in network.layers if _is_tested(other)]
@@ -66,7 +67,7 @@ def _is_tested(layer: LayerGrade) -> bool:
 
 @dataclass(frozen=True)
 class Answer:
-    """Three lines: what could be graded, what to look at first, what cannot be told."""
+    """Three lines: what was graded, what to look at first, what the weights cannot show."""
 
     graded: str
     look: str
@@ -74,12 +75,12 @@ class Answer:
 
     @property
     def lines(self) -> tuple[str, str, str]:
-        """The three, each with its name."""
+        """The three lines with their labels."""
         return f"Graded: {self.graded}", f"Look first at: {self.look}", f"Weights cannot tell: {self.unknown}"
 
 
 def answer(grades: Grades) -> Answer:
-    """The answer that a grade begins with.
+    """The three-line summary printed at the top of a grade.
 
     >>> from weightsmith.grading.grade import grade
     >>> from weightsmith.networks import mlp
@@ -115,7 +116,7 @@ _URGENT = (Status.NON_FINITE, Status.ZERO, Status.CONSTANT)
 
 
 def _concern(layer: LayerGrade, network: Grades) -> int | None:
-    """How soon a layer is looked at, 0 first; None if there is no reason to."""
+    """The priority of a layer, 0 the most urgent; None if it needs no attention."""
     if layer.status in _URGENT:
         return _URGENT.index(layer.status)
     if not layer.fitted:
@@ -158,7 +159,7 @@ _MEANINGS = {
 
 
 def _what_to_do(layer: LayerGrade, network: Grades) -> str:
-    """The finding in words that need no theory, and the advice if there is any."""
+    """The finding in plain words, and the advice if there is any."""
     if not layer.fitted:
         return f"its weights are {layer.status.value}: find out why"
     kind = advice(layer, network)

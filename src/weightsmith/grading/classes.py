@@ -1,14 +1,13 @@
-"""The classes of α, one range for the whole house, and how probable each is for a layer.
+"""The classes of α, used by every verdict, measure and figure, and how probable each is for a layer.
 
     α < 2  over-regularised        2 ≤ α ≤ 6  well trained        α > 6  weakly trained
 
-The document behind all this names [2, 5] for good networks; 2 to 6 is what its authors came to use, and what every
-verdict, measure and figure here uses.
+Martin & Mahoney (seed 004) give [2, 5] for good networks; its authors later used 2 to 6, as this package does.
 
 **Shares.** With δ the deviations of :mod:`weightsmith.grading.fits.resampling`, from which the interval of α comes too,
-the share of a class is how often 1 + (α − 1)·e^δ falls into it. It is the confidence at which the class is believed:
-over planted tails of 20 to 300 eigenvalues with ln(α − 1) spread evenly over α = 1.35 to 13, with six kinds of bodies
-below them, a class with a share of p is the true one in p ± 0.05 of trials (docs/results/planted.md, "leaning").
+the share of a class is how often 1 + (α − 1)·e^δ falls into it. It is calibrated as a probability: over planted tails
+of 20 to 300 eigenvalues with ln(α − 1) spread evenly over α = 1.35 to 13, with six kinds of bodies below them, a class
+with a share of p is the true one in p ± 0.05 of trials (docs/results/planted.md, "leaning").
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ HEAVIEST, LIGHTEST = 2.0, 6.0
 """Between these two exponents a layer is called well trained."""
 
 LEANING = 0.75
-"""From this share on a layer leans to a class; below it cannot say."""
+"""From this share on a layer leans to a class; below it the words are "cannot say"."""
 
 _NAMED = 0.05  # smaller shares are not named
 
@@ -35,7 +34,7 @@ _NAMED = 0.05  # smaller shares are not named
 class ClassShares(Record):
     """The share of resamples in which a layer is in each class; they sum to one.
 
-    ``no_slope`` are resamples of nothing but equal values, which have no α.
+    ``no_slope`` is the share of resamples whose values are all equal, which have no α.
 
     >>> shares = ClassShares.of(np.array([1.5, 3.0, 4.0, 5.0, 7.0]))
     >>> shares.best, shares.well_trained, shares.words
@@ -49,7 +48,7 @@ class ClassShares(Record):
 
     @classmethod
     def of(cls, alphas: NDArray[np.float64]) -> ClassShares:
-        """Count exponents; infinite ones have no slope."""
+        """Count exponents by class; infinite ones count as ``no_slope``."""
         size = max(alphas.size, 1)
         heavy, weak = int((alphas < HEAVIEST).sum()), int((np.isfinite(alphas) & (alphas > LIGHTEST)).sum())
         lost = int((~np.isfinite(alphas)).sum())
@@ -71,12 +70,12 @@ class ClassShares(Record):
 
     @property
     def share(self) -> float:
-        """Its share."""
+        """The share of the class ``best``."""
         return max(self.by_class.values())
 
     @property
     def leans(self) -> bool:
-        """Whether the layer leans to that class."""
+        """Whether the layer leans to the class ``best``."""
         return self.share >= LEANING
 
     @property
@@ -89,5 +88,5 @@ class ClassShares(Record):
 
 
 def _percent(share: float) -> int:
-    """In per cent; what is not certain is not rounded to it."""
+    """In per cent, at most 99: a share is never rounded up to certainty."""
     return min(round(100 * share), 99)

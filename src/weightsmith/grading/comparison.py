@@ -1,8 +1,8 @@
 """Compare networks, and test whether any measure of their weights ranks them as their accuracies do.
 
-Baselines are the rank correlations of plain norms, which need no power law, and of mere size, because a series of
-networks is often ordered as well by these. With a handful of networks and dozens of measures some measure always looks
-good: the p-values are exact, the summary counts how many measures were tried, and whether α adds anything is
+Baselines are the rank correlations of plain norms, which need no power law, and of size alone, because these often
+order a series of networks just as well. With a handful of networks and dozens of measures some measure always looks
+good. Therefore the p-values are exact, the summary counts how many measures were tried, and whether α adds anything is
 tested on ``CONTESTS`` only, pairs that are fixed before any accuracy is seen. By chance alone the best of nine α-hats
 wins about twice as often as it loses against the best of four norms.
 """
@@ -28,7 +28,7 @@ from weightsmith.grading.results import Grades, Measure
 __all__ = ["CONTESTS", "ComparedMeasure", "Contest", "GradeComparison", "compare"]
 
 CONTESTS = (("alpha_hat", "lambda_hat"), ("alpha_weighted", "log_spectral_norm"))
-"""Which measure stands against what is left of it without α: the sum of eq. 3, and the mean WeightWatcher takes."""
+"""Each measure and the same measure without α: the sum of eq. 3, and the mean that WeightWatcher takes."""
 
 _LEVEL = 0.05
 _SAME_NUMBERS = ("conv", "normalise", "cut")  # settings that change what the numbers are, not which layers are in them
@@ -38,12 +38,12 @@ Cell = float | int | str | bool | None
 
 @dataclass(frozen=True, eq=False)
 class ComparedMeasure(Record):
-    """One measure over all networks: a value for each, None where there is none, from how many ``layers`` each.
+    """One measure over all networks: a value (or None) for each network, and the number of ``layers`` behind it.
 
     With accuracies: Kendall's τ-b and Spearman's ρ between values and accuracies over the networks that have a value,
     or the ``reason`` why there are none. ``right`` of ``pairs`` of networks with different accuracies are ordered as
-    claimed for α-hat and norms: the smaller value has the higher accuracy. ``better`` is the direction that is claimed
-    for this measure, ``smaller`` or ``larger``.
+    claimed for α-hat and norms: the smaller value has the higher accuracy. ``better`` is the direction claimed to be
+    good for this measure, ``smaller`` or ``larger``.
     """
 
     name: str
@@ -61,11 +61,11 @@ class ComparedMeasure(Record):
 
 @dataclass(frozen=True, eq=False)
 class Contest(Record):
-    """A measure against the same without α, over the ``networks`` that have both.
+    """A measure against the same measure without α, over the ``networks`` that have both.
 
-    Of ``pairs`` of networks with different accuracies ``right`` and ``against_right`` are ordered as claimed, the
-    smaller value at the higher accuracy. Equal values count half, so that reversed accuracies exchange the winner and
-    the loser, and neither is favoured by chance.
+    Of ``pairs`` of networks with different accuracies, the two measures order ``right`` and ``against_right`` as
+    claimed, the smaller value at the higher accuracy. Equal values count half, so that neither measure is favoured by
+    chance: reversing the accuracies swaps winner and loser.
     """
 
     measure: str
@@ -87,8 +87,8 @@ class Contest(Record):
 class GradeComparison(Record):
     """The table of networks and measures; with accuracies the strongest correlations come first.
 
-    ``contests`` and, in words, ``sentence`` say whether α orders the networks better than the same measures do without
-    it, and how significant that is; ``partials`` whether α tells anything that depth and norms do not.
+    ``contests`` and, in words, ``sentence`` state whether measures with α order the networks better than the same
+    measures without it, and how significant that is; ``partials`` state whether α adds anything to depth and norms.
     """
 
     names: tuple[str, ...]
@@ -131,9 +131,9 @@ def compare(
 ) -> GradeComparison:
     """Compare grades, or networks, which are graded with ``options`` first.
 
-    ``accuracy`` has one number per network, the higher the better (give errors with a minus sign); ``names`` are what
-    the networks are called, by default where they come from. Grades whose numbers mean different things (another
-    ``conv``, ``normalise`` or ``cut``) are noted as such, and refused where accuracies would be ordered by them.
+    ``accuracy`` has one number per network, the higher the better (give errors with a minus sign); ``names`` are the
+    names of the networks, by default their sources. Grades with different ``conv``, ``normalise`` or ``cut`` are not
+    comparable: they are noted, and with ``accuracy`` refused.
     """
     if isinstance(networks, str | Path | Mapping | Grades | nn.Module):
         raise UsageError(f"compare takes several networks as a list, not one {type(networks).__name__}")
@@ -178,7 +178,7 @@ def _checked(accuracy: Sequence[float], count: int) -> tuple[float, ...]:
 
 
 def _distinct(names: list[str]) -> tuple[str, ...]:
-    """Names as columns of a table: a repeated one gets a number."""
+    """Unique column names: repeated names are numbered."""
     seen: dict[str, int] = {}
     for name in names:
         seen[name] = seen.get(name, 0) + 1
@@ -232,7 +232,7 @@ def _correlated(row: ComparedMeasure, accuracy: tuple[float, ...]) -> ComparedMe
 
 
 def _strength(row: ComparedMeasure) -> tuple[float, float]:
-    """The strongest first; the order of equals is kept."""
+    """The sort key that puts the strongest correlation first."""
     if row.kendall is None or row.spearman is None:
         return 1.0, 1.0
     return -abs(row.kendall.value), -abs(row.spearman.value)
@@ -242,7 +242,7 @@ def _contests(table: Sequence[ComparedMeasure], accuracy: tuple[float, ...]) -> 
     known = {row.name: row for row in table}
     found = []
     for name, plain in CONTESTS:
-        # Grades of an earlier version have no sum without α: the mean is used instead, and named.
+        # Grades of an earlier version have no sum without α: the mean is used instead, under its own name.
         other = known.get(plain, known.get("log_spectral_norm"))
         if name in known and other is not None:
             found.append(_contest(known[name], other, accuracy))
@@ -264,7 +264,7 @@ def _contest(row: ComparedMeasure, other: ComparedMeasure, accuracy: tuple[float
 
 
 def _partials(table: Sequence[ComparedMeasure], accuracy: tuple[float, ...]) -> tuple[PartialCorrelation, ...]:
-    """Each of ``PARTIALS`` over the networks that have all values; what is the same for all of them takes nothing off.
+    """Each of ``PARTIALS`` over the networks that have all values; controls that are constant over them are dropped.
 
     Networks of one depth, for instance, are compared given their norms alone.
     """
@@ -292,7 +292,7 @@ def _in_words(table: Sequence[ComparedMeasure], contests: tuple[Contest, ...]) -
     if not contests:
         return f"No correlation of α-hat and of norms could be computed over {len(table[0].values)} networks."
     fixed = ", ".join(f"{contest.measure} with {contest.against}" for contest in contests)
-    parts = [f"Only pairs fixed beforehand are compared, a measure with one that needs no fit: {fixed}."]
+    parts = [f"Only pairs fixed beforehand are compared, each a measure with α and one without: {fixed}."]
     parts += [_contest_text(contest, known) for contest in contests]
     hat, size = known[contests[0].measure].kendall, known["parameters"].kendall
     if hat is not None and size is not None and size.value > 0 and size.value >= -hat.value:
@@ -307,7 +307,7 @@ def _contest_text(contest: Contest, known: Mapping[str, ComparedMeasure]) -> str
         f"{contest.against_right:g} of {contest.pairs} pairs ({_correlation_text(own)}; {_correlation_text(other)})"
     )
     if 2 * contest.right <= contest.pairs:
-        text += ", and not as claimed: the smaller is not the better"
+        text += ", but not as claimed: smaller values are not better"
     return f"{text}."
 
 
@@ -320,7 +320,7 @@ def _correlation_text(row: ComparedMeasure) -> str:
 def _caution(tested: Sequence[ComparedMeasure]) -> list[str]:
     """A caution about multiple comparisons: many measures over few networks."""
     found = [row.kendall for row in tested if row.kendall is not None]
-    if not found:  # all measures are equal for all networks
+    if not found:  # every measure has the same value for all networks
         return []
     count, best, n = len(found), min(tau.p for tau in found), max(tau.n for tau in found)
     corrected = min(1.0, count * best)
@@ -328,9 +328,9 @@ def _caution(tested: Sequence[ComparedMeasure]) -> list[str]:
         f"{count} measures were tried: the smallest p, {best:.2g}, is {corrected:.2g} after Bonferroni's correction."
     ]
     if 2 / math.factorial(n) >= _LEVEL:
-        words.append(f"With {n} networks no order whatever can reach p < {_LEVEL}.")
+        words.append(f"With {n} networks no order can reach p < {_LEVEL}.")
     elif corrected >= _LEVEL:
-        words.append("No measure is significant once that is counted.")
+        words.append("No measure is significant after this correction.")
     return words
 
 
@@ -339,18 +339,18 @@ def _refuse_other_numbers(several: list[Grades]) -> None:
         values = _values(several, key)
         if len(values) > 1:
             raise DataMismatch(
-                f"graded with {key} = {' and '.join(values)}: these numbers do not order networks; grade all alike"
+                f"graded with {key} = {' and '.join(values)}: these grades are not comparable; grade all alike"
             )
 
 
 def _values(several: list[Grades], key: str) -> list[str]:
-    """The different values of a setting, as words."""
+    """The different values of a setting, as text."""
     found = [grades.settings.get(key) for grades in several]
     return list(dict.fromkeys("all" if key == "layers" and value is None else str(value) for value in found))
 
 
 def _notes(several: list[Grades], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Notes on what makes the numbers hard to compare: other settings, layers without a fit."""
+    """Notes on what makes the numbers hard to compare: different settings, layers without a fit."""
     notes = []
     for key in dict.fromkeys(itertools.chain.from_iterable(grades.settings for grades in several)):
         values = _values(several, key)
@@ -360,5 +360,5 @@ def _notes(several: list[Grades], names: tuple[str, ...]) -> tuple[str, ...]:
         covered = grades.coverage
         if covered.layers > covered.fitted:
             missing = f"{covered.layers - covered.fitted} of {covered.layers} {covered.unit}"
-            notes.append(f"{name}: {missing} have no fit and are in no measure that needs one")
+            notes.append(f"{name}: {missing} have no fit and are left out of measures that need one")
     return tuple(notes)

@@ -30,7 +30,7 @@ UNCHANGED = "unchanged: every value is that of the base"
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """The layers two networks have in common, and those of either that have no partner, with the reason."""
+    """The layers two networks have in common, and the unmatched layers of each, with the reason."""
 
     matched: tuple[tuple[PendingLayer, PendingLayer], ...]
     only_first: tuple[LeftOut, ...]
@@ -38,10 +38,10 @@ class Pairs:
 
 
 class Difference(Walk):
-    """The walk over the layers of A − B; a layer that is the same in both is zero, and its notes say "unchanged"."""
+    """The walk over the layers of A − B; a layer equal in both networks is zero and has the note ``UNCHANGED``."""
 
     def read(self, index: int) -> LayerWeights:
-        """One layer of the difference; one of each network is in memory for it."""
+        """One layer of the difference; one layer of each network is in memory at a time."""
         layer = super().read(index)
         if layer.matrices.any():
             return layer
@@ -57,12 +57,12 @@ def difference(
 ) -> Difference:
     """The layers of ``network`` minus those of ``base``, matched by name and shape; ``layers`` is a glob.
 
-    What has no partner is left out with its reason, and so is what only the base has (with no parameters, so that the
-    numbers are those of ``network``). Prefixes of wrappers (``module.``, ``model.``) are ignored.
+    Unmatched layers of both are listed as left out, with the reason; those of the base count no parameters, so that
+    the coverage is that of ``network``. Prefixes of wrappers (``module.``, ``model.``) are ignored.
     """
     found = find_layers(network, layers=layers, conv_groups=conv_groups)
     if any(note.startswith(PRODUCT) for plan in found.plans for note in plan.notes):
-        raise UsageError("a LoRA adapter is a difference to its base already: grade it without a base")
+        raise UsageError("a LoRA adapter is already a difference to its base: grade it without a base")
     pairs = pair_layers(found.plans, find_layers(base).plans, "the base")
     if found.plans and not pairs.matched:
         raise DataMismatch(f"no layer of the network is in the base: {_first(pairs)}")
@@ -76,7 +76,7 @@ def difference(
 def pair_layers(
     first: Sequence[PendingLayer], second: Sequence[PendingLayer], where: str = "the other network"
 ) -> Pairs:
-    """Pair layers of the same name and shape; ``where`` is what the second network is called in reasons."""
+    """Pair layers of the same name and shape; ``where`` names the second network in the reasons."""
     ours, theirs = common_names(*({plan.name: plan for plan in plans} for plans in (first, second)))
     partners = {theirs[plan.name]: plan for plan in second}
     matched: list[tuple[PendingLayer, PendingLayer]] = []
@@ -100,7 +100,7 @@ def _difference(plan: PendingLayer, other: PendingLayer) -> Tensor:
 
 
 def _first(pairs: Pairs) -> str:
-    """An example of why nothing fits."""
+    """The first unmatched layer and its reason, as an example."""
     item = pairs.only_first[0]
     theirs = f"; the base has {pairs.only_second[0].name}" if pairs.only_second else ""
     return f"{item.name} {item.reason}{theirs}"

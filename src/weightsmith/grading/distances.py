@@ -9,10 +9,10 @@ For the matrices A and B of a layer in two networks (a convolution has several: 
     cka         ‖YᵀX‖_F² / (‖XᵀX‖_F ‖YᵀY‖_F)        linear kernel alignment (Kornblith et al., ICML 2019)
     overlap     ‖U_kᵀ(A) U_k(B)‖_F² / k             mean squared cosine of the angles between the k largest directions
 
-CKA is taken with the rows (outputs) as cases, X and Y having one row each, and with the columns (inputs), as they are
-and with the mean over cases subtracted. It is invariant to rotations of the other side and to scale. WeightWatcher's
-"cka" is the root of the uncentred one of the columns' side. Two random subspaces overlap by k/n, which is given as
-``chance``.
+CKA is computed with the rows (outputs) as cases, one row of X and Y per case, and with the columns (inputs) as cases;
+both without and with the mean over cases subtracted. It is invariant to scale and to rotations of the other side.
+WeightWatcher's "cka" is the square root of the uncentred CKA over columns. Two random subspaces overlap by k/n, which
+is given as ``chance``.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class DistanceStatus(enum.Enum):
 
     MEASURED = "measured"
     ZERO = "zero"
-    """All weights of one of them (or of both) are zero, so that a ratio to their norm is none."""
+    """All weights are zero in one network or in both: a ratio to their norm is undefined."""
     NON_FINITE = "non-finite"
 
 
 @dataclass(frozen=True, eq=False)
 class Overlap(Record):
-    """The agreement of the ``directions`` largest singular directions: 1 the same, ``chance`` at random."""
+    """The agreement of the ``directions`` largest singular directions: 1 if equal, ``chance_*`` if random."""
 
     directions: int
     outputs: float
@@ -60,9 +60,9 @@ class Overlap(Record):
 
 @dataclass(frozen=True, eq=False)
 class LayerDistance(Record):
-    """The distances of one layer, as defined above; what has no value (see ``reason``) is None.
+    """The distances of one layer, as defined above; None if undefined (see ``reason``).
 
-    ``cka_*`` are None where one of the two is constant over the cases, ``overlap`` where one has a matrix of zeros.
+    ``cka_*`` are None if one of the two is constant over the cases, ``overlap`` if one has a matrix of zeros.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Distances(Record):
 def distances(a: object, b: object, *, directions: int = 10, layers: str | None = None) -> Distances:
     """The distances between ``a`` and ``b`` in all layers of the same name and shape; ``layers`` is a glob.
 
-    ``directions`` is k of the overlap, less where a layer has a lower rank. One layer of each is in memory at a time.
+    ``directions`` is k of the overlap, limited by the rank of a layer. One layer of each is in memory at a time.
 
     >>> found = distances({"fc.weight": torch.eye(3)}, {"fc.weight": 2 * torch.eye(3)}, directions=1).layers[0]
     >>> found.relative, round(found.cosine, 12), found.spectral
@@ -154,7 +154,7 @@ def _distance(ours: PendingLayer, theirs: PendingLayer, directions: int) -> Laye
         bad = [where for where, size in zip(("the first", "the second"), largest, strict=True) if not test(size)]
         if bad:
             return dataclasses.replace(found, status=what, reason=f"{what.value} in {' and '.join(bad)} network")
-    # Each brought near one, so that no square leaves the range of a number; their sizes come back in the ratios.
+    # Both are scaled to a largest weight of one, so that no square overflows; the ratios restore the scale.
     a, b = a / largest[0], b / largest[1]
     whole = max(largest)
     sizes = largest[0] / whole, largest[1] / whole
@@ -178,7 +178,7 @@ def _product(value: float, size: float) -> float | None:
 
 
 def _ratio(value: float, size: float) -> float | None:
-    """``value``/``size``; None where the two networks are too far apart in size for a number to say it."""
+    """``value``/``size``; None if it overflows because the two networks differ too much in scale."""
     return value / size if size and math.isfinite(value / size) else None
 
 
@@ -198,7 +198,7 @@ def _gram(stack: Tensor) -> Tensor:
 
 
 def _alignments(a: Tensor, b: Tensor) -> dict[str, float | None]:
-    """The four CKAs. All matrices of a layer side by side have the rows as cases, below each other the columns."""
+    """The four CKAs: the matrices of a layer are joined side by side for rows as cases, stacked for columns."""
     found: dict[str, float | None] = {}
     for side, turn in (("rows", (1, 0, 2)), ("columns", (2, 0, 1))):
         x, y = (values.permute(*turn).flatten(1) for values in (a, b))
@@ -210,7 +210,7 @@ def _alignments(a: Tensor, b: Tensor) -> dict[str, float | None]:
 def _alignment(x: Tensor, y: Tensor) -> float | None:
     """Linear CKA of cases × features (norm one before centring), by products of the smaller side.
 
-    None where one of them is constant: what its mean leaves of it is rounding, and has no direction.
+    None if one of them is constant: after centring only rounding errors are left of it.
     """
     if x.shape[0] <= x.shape[1]:
         kx, ky = x @ x.T, y @ y.T
@@ -224,9 +224,9 @@ def _alignment(x: Tensor, y: Tensor) -> float | None:
 
 
 def _overlap(stacks: tuple[Tensor, Tensor], sides: tuple[_Side, _Side], directions: int) -> Overlap | None:
-    """Both sides' agreement, the mean over matrices; no more directions than the lowest rank among them."""
+    """The overlap of both sides, averaged over matrices, with at most as many directions as the lowest rank."""
     _, rows, columns = stacks[0].shape
-    # Beyond the rounding of a Gram matrix; a singular value below it has no direction of its own.
+    # The rounding error of a Gram matrix: the direction of a smaller singular value is arbitrary.
     noise = math.sqrt(max(rows, columns) * torch.finfo(torch.float64).eps)
     count = min(directions, *(int((values > noise * values.max()).sum(1).min()) for values, _ in sides))
     if count == 0:

@@ -12,23 +12,23 @@ class Evidence(Option):
 
 
 class NoEvidence(Evidence, name="none"):
-    """The fit and the metrics of the spectrum alone: what other tools give, and no verdict."""
+    """Only the fit and the metrics of the spectrum, as other tools give them; no verdict."""
 
 
 class FastEvidence(Evidence, name="fast"):
-    """An interval for α, the edge of the noise, and the likelihood of other tails: milliseconds per layer."""
+    """An interval for α, the edge of the noise, and likelihood ratios to other tails: milliseconds per layer."""
 
     resamples: int = param(
-        default=100, ge=50, doc="refits behind the interval of α; up to 64 × where a verdict hangs on them"
+        default=100, ge=50, doc="refits for the interval of α; up to 64 × if the verdict depends on them"
     )
     confidence: float = param(default=0.95, gt=0, lt=1, doc="of the interval")
 
 
 class FullEvidence(Evidence, name="full"):
-    """Also whether the law fits at all, a randomised twin of the layer, and α at a fixed aspect ratio."""
+    """Also the goodness of fit, a randomised twin of the layer, and α at a fixed aspect ratio."""
 
     resamples: int = param(
-        default=400, ge=50, doc="refits behind the interval of α; up to 64 × where a verdict hangs on them"
+        default=400, ge=50, doc="refits for the interval of α; up to 64 × if the verdict depends on them"
     )
     confidence: float = param(default=0.95, gt=0, lt=1, doc="of the interval")
     draws: int = param(default=400, ge=50, doc="samples of the law behind the goodness of fit")

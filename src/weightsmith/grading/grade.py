@@ -79,13 +79,14 @@ def grade(
     ``network`` is a module, a state dict, or a file or folder of weights (safetensors, sharded, torch, npz, ONNX,
     Keras, a LoRA adapter); of a file one layer is in memory at a time. ``layers``: a glob, or several.
 
-    ``conv``: the eigenvalues of all kernel positions of a convolution in one fit (``pooled``), or a fit for each
-    (``slices``). ``normalise``: ``none`` leaves WᵀW as it is, convolutions scaled as WeightWatcher scales them;
-    ``seed`` is eq. 2, WᵀW/N. α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is computed
-    beside α. ``conv_groups`` settles what a file of tensors does not store, as ``"layer1.*.conv2=32"``. ``fold`` folds
-    batch norms into the layers before them first; ``base`` grades the difference to another network. With ``workers``
-    or ``cluster`` layers are graded in parallel, with the same result. With ``out``, a folder, every finished layer is
-    kept in its journal, and the same call resumes where it stopped.
+    ``conv``: the eigenvalues of all kernel positions of a convolution in one fit (``pooled``), or one fit per position
+    (``slices``). ``normalise``: ``none`` takes WᵀW, with convolutions scaled as in WeightWatcher; ``seed`` takes WᵀW/N
+    (eq. 2). α is the same for both. ``cut`` is the rule for λ_min, ``evidence`` how much is computed beside α.
+    ``conv_groups`` gives the groups of convolutions, which a file of tensors does not store, as
+    ``"layer1.*.conv2=32"``. ``fold`` first folds batch norms into the layers before them; ``base`` grades the
+    difference to another network. With ``workers`` or ``cluster`` layers are graded in parallel, with the same result.
+    With ``out``, a folder, every finished layer is written to a journal there, and the same call resumes where it
+    stopped.
 
     >>> import torch
     >>> from weightsmith.networks import mlp
@@ -109,7 +110,7 @@ def grade(
     source = _Source(network, base, layers, fold, conv_groups)
     walked = source.open()
     if threads != 1 and (workers != 1 or cluster is not None):
-        raise UsageError("layers are graded with one thread each in parallel: give workers or threads, not both")
+        raise UsageError("parallel workers use one thread each: give workers or threads, not both")
     settings["base"] = None if base is None else _name(base)
     with pinned_threads(threads), ExitStack() as stack:
         inputs = _digests(network, base, walked, chosen=layers is not None)
@@ -130,7 +131,7 @@ def grade(
 
 
 def _digests(network: Network, base: Network | None, walked: Walk, *, chosen: bool) -> dict[str, str]:
-    """The digests of what was graded. Of a file of which only some layers are asked for, only these are read."""
+    """The digests of the graded weights. If only some layers of a file were ``chosen``, only these are read."""
     from weightsmith.networks.card import weights_digest
     from weightsmith.networks.layers.walk import network_digest
     from weightsmith.networks.weights import Weights
@@ -158,7 +159,7 @@ class _Source:
 
     @functools.cached_property
     def opened(self) -> Walk:
-        """In a worker: opened once for all layers that it grades."""
+        """The walk of a worker, opened once for all layers that it grades."""
         return self.open()
 
     def open(self) -> Walk:
@@ -181,7 +182,7 @@ def _graded(
     progress: StepCallback | None,
     kept: Journal | None,
 ) -> Iterator[LayerGrade]:
-    """The grades in the order of the layers; those that a journal has are taken from it, new ones are added."""
+    """The grades in the order of the layers; finished ones come from the journal, new ones are added to it."""
     from weightsmith.grading.results import LayerGrade
 
     total = len(walked)
@@ -239,7 +240,7 @@ def _read_and_grade(source: _Source, how: GradingOptions, index: int) -> tuple[L
 
 
 def _folded(network: Network) -> nn.Module:
-    """A module with its batch norms folded; a file is read as the network it is known to hold."""
+    """A module with its batch norms folded; a file is loaded as a module first."""
     from torch import nn
 
     from weightsmith.networks.editing.fold import fold_batch_norm
@@ -309,8 +310,8 @@ def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -
     if guessed:
         notes.append(
             f"the groups of {len(guessed)} convolution{'' if len(guessed) == 1 else 's'} are a guess "
-            f"({', '.join(guessed[:3])}{' …' if len(guessed) > 3 else ''}): grade the module, or settle it by "
-            "--conv-groups NAME=N"
+            f"({', '.join(guessed[:3])}{' …' if len(guessed) > 3 else ''}): grade the module, or set the groups "
+            "with --conv-groups NAME=N"
         )
     all_parts, parts = sum(layer.matrices for layer in fitted), sum(len(layer.slices) for layer in fitted)
     if parts < all_parts:
@@ -320,7 +321,5 @@ def _notes(walked: Walk, graded: tuple[LayerGrade, ...], precision: Precision) -
         )
     lost = sum(layer.metrics.rank_loss for layer in graded if layer.metrics is not None)
     if precision == "float32" and lost:
-        notes.append(
-            f"{lost:,} eigenvalues are below what float32 resolves and count as zero; float64 tells them apart"
-        )
+        notes.append(f"{lost:,} eigenvalues are below what float32 resolves and count as zero; float64 resolves them")
     return tuple(notes)

@@ -26,9 +26,9 @@ __all__ = ["LEAST", "GradingOptions", "grade_layer"]
 
 LEAST = 8
 """Fewer positive eigenvalues than this are not fitted."""
-_MOST = 64  # times as many resamples where a verdict hangs on them
-_FLAT = 1e-5  # relative spread of eigenvalues that are equal but for the rounding of weights in float32
-_SMALLEST, _LARGEST = 1e-140, 1e140  # largest weights of a layer whose eigenvalues, and their sum, are numbers
+_MOST = 64  # times as many resamples where the verdict depends on them
+_FLAT = 1e-5  # relative spread of eigenvalues that are equal up to the rounding of weights in float32
+_SMALLEST, _LARGEST = 1e-140, 1e140  # range of the largest weight in which eigenvalues and their sum do not overflow
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _examine(matrices: Tensor, low: float, high: float) -> tuple[Status, str] | 
         return Status.CONSTANT, f"all weights are {low:g}"
     largest = max(-low, high)
     if not _SMALLEST <= largest <= _LARGEST:
-        return Status.OUT_OF_RANGE, f"its largest weight is {largest:.3g}: the squares cannot be written as numbers"
+        return Status.OUT_OF_RANGE, f"its largest weight is {largest:.3g}: the squares are outside the range of float64"
     return None
 
 
@@ -104,8 +104,8 @@ def _about(layer: LayerWeights) -> dict[str, Any]:
 def _factor(layer: LayerWeights, how: GradingOptions) -> float:
     """The factor of the eigenvalues of WᵀW.
 
-    ``seed``: 1/N, eq. 2 of the seed. ``none``: nothing, except that convolutions are scaled as WeightWatcher scales
-    them, so that numbers compare: by 1/2 when pooled, by half the number of kernel positions as slices.
+    ``seed``: 1/N, eq. 2 of the seed. ``none``: 1, except that convolutions are scaled as in WeightWatcher, so that
+    numbers are comparable: by 1/2 when pooled, by half the number of kernel positions as slices.
     """
     _, rows, columns = layer.matrices.shape
     if how.normalise == "seed":
@@ -117,7 +117,7 @@ def _factor(layer: LayerWeights, how: GradingOptions) -> float:
 
 @dataclass(frozen=True)
 class _Piece:
-    """The unit of grading: a whole layer, or with ``index`` one of its matrices; ``plain`` is the spectrum of WᵀW."""
+    """The unit of grading: a whole layer, or one of its matrices (``index``); ``plain`` is the spectrum of WᵀW."""
 
     layer: LayerWeights
     matrices: Tensor
@@ -126,7 +126,7 @@ class _Piece:
     index: int | None = None
 
     def about(self) -> dict[str, Any]:
-        """The fields of its grade that need no fit."""
+        """The fields of the grade that need no fit."""
         facts = {**_about(self.layer), "evals": self.plain.parts.size, "slice": self.index, "factor": self.factor}
         if self.index is not None:
             facts |= {"matrices": 1, "parameters": self.layer.parameters // len(self.layer.matrices)}
@@ -134,7 +134,7 @@ class _Piece:
 
 
 def _grade(piece: _Piece, how: GradingOptions) -> LayerGrade:
-    """Fit a spectrum, gather the evidence, and judge."""
+    """Fit the spectrum, gather the evidence, and give a verdict."""
     scaled = piece.plain.scaled(piece.factor)
     unfit = _unfit(scaled) if piece.index is None else _examine_slice(piece.matrices) or _unfit(scaled)
     fit = None if unfit else fit_power_law(scaled.eigenvalues, how.cut)
@@ -183,7 +183,7 @@ def _unfit(scaled: Spectrum) -> tuple[Status, str] | None:
 
 
 def _slices(piece: _Piece, fit: PowerLaw, cut: TailCut) -> tuple[SliceFit, ...]:
-    """The fit of each matrix; that of a single one is known."""
+    """The fit of each matrix; for a single matrix it is ``fit``."""
     if piece.plain.matrices > 1:
         return fit_slices(piece.plain.parts, LEAST, cut)
     largest = float(piece.plain.eigenvalues[-1])
@@ -191,7 +191,7 @@ def _slices(piece: _Piece, fit: PowerLaw, cut: TailCut) -> tuple[SliceFit, ...]:
 
 
 def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: GradingOptions) -> dict[str, Any]:
-    """The evidence that was asked for; each layer has its own random stream."""
+    """The evidence that the options select; each layer has its own random stream."""
     asked = how.evidence
     if isinstance(asked, NoEvidence):
         return {}
@@ -208,13 +208,13 @@ def _gather(piece: _Piece, scaled: Spectrum, fit: PowerLaw, how: GradingOptions)
         return stream(how.seed, *names, purpose)
 
     if not isinstance(asked, FastEvidence | FullEvidence):
-        raise TypeError(f"{asked!r} is not a known amount of evidence")
+        raise TypeError(f"evidence must be none, fast or full, not {asked!r}")
     values, bulk = scaled.eigenvalues, fit_bulk(scaled, rows=live_rows(piece.matrices))
     refits = resample_alpha(
         values,
         cut=how.cut,
         resamples=asked.resamples,
-        # Where there is nothing but noise no verdict hangs on α.
+        # Without spikes the verdict does not depend on α.
         most=None if bulk is not None and bulk.spikes == 0 else _MOST * asked.resamples,
         borders=(HEAVIEST, LIGHTEST),
         confidence=asked.confidence,

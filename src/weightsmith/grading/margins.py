@@ -1,16 +1,16 @@
 """Margin-normalised product norms.
 
 Scaling the last layer up scales the product of all norms and changes no decision, so the product alone says little.
-Divided by the margin it says how far apart the network pulls the classes for the size of its weights:
+Divided by the margin it shows how far the network separates the classes relative to the size of its weights:
 
     mᵢ = f_y(xᵢ) − max_{j≠y} f_j(xᵢ)               the margin of input i with class y
     γ  = the 10 % quantile of all mᵢ               (interpolated linearly between order statistics)
     value = Σ_l log₁₀ ‖W_l‖² − 2·log₁₀ γ = log₁₀ Π_l ‖W_l‖² / γ²
 
-with the spectral norm (‖W‖₂² = λ_max) and with the Frobenius norm (‖W‖_F² = Σλ). It is the leading factor of the bound
-of Bartlett, Foster & Telgarsky (NeurIPS 2017, theorem 1.1) in logarithms, without its correction for ‖W‖₂,₁; γ as a
-quantile and squared norms as in Jiang et al. (ICLR 2020). Smaller is better. A convolution counts once, λ_max over all
-kernel positions and Σλ over all of them, without 1/N and without a factor ½.
+with the spectral norm (‖W‖₂² = λ_max) and with the Frobenius norm (‖W‖_F² = Σλ). It is the logarithm of the leading
+factor in the bound of Bartlett, Foster & Telgarsky (NeurIPS 2017, theorem 1.1), without its correction for ‖W‖₂,₁; γ as
+a quantile and squared norms follow Jiang et al. (ICLR 2020). Smaller is better. A convolution counts once, with λ_max
+and Σλ over all kernel positions, without 1/N and without the factor ½.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MarginStatus(enum.Enum):
 
     MEASURED = "measured"
     NOT_POSITIVE = "margin not positive"
-    """The quantile of the margins is 0 or less: more inputs than that are decided wrongly, and there is no log γ."""
+    """The quantile of the margins is 0 or less: at least that share of inputs is misclassified; log γ is undefined."""
     NON_FINITE = "non-finite"
     """A weight or an output is NaN or infinite."""
     NO_LAYERS = "no layers"
@@ -62,8 +62,8 @@ class Margins(Record):
 
     ``margin`` is γ, the ``quantile`` of the margins, in the units of the network's outputs; ``right`` counts inputs
     with a positive margin. ``log_spectral`` and ``log_frobenius`` are Σ log₁₀ ‖W‖² over ``layers`` layers,
-    ``margin_spectral`` and ``margin_frobenius`` the same minus 2·log₁₀ γ. Zero layers would make every product zero:
-    they are named in ``left_out``.
+    ``margin_spectral`` and ``margin_frobenius`` the same minus 2·log₁₀ γ. Zero layers would make every product zero;
+    they are left out and named in ``left_out``.
     """
 
     data: str
@@ -89,7 +89,7 @@ class Margins(Record):
         return f"<Margins: {self}>"
 
     def __str__(self) -> str:
-        """One line: the margin, or why there is none, and the products it divides."""
+        """One line: the margin, or why there is none, and the norms divided by it."""
         said = self.reason if self.margin is None or self.reason else f"margin {self.margin:.4g}"
         sums = (
             "" if self.margin_spectral is None else f", log₁₀ of norms² / margin² {self.margin_spectral:.4g} (spectral)"
@@ -111,8 +111,8 @@ def margins(
 ) -> Margins:
     """The margin-normalised product norms of ``network`` (or a file that ``load`` reads) over one split of ``data``.
 
-    Without ``split`` it is the training split, for which the bound is stated, or the only one there is. ``fold`` takes
-    the norms of a copy with batch norm folded into its layers: before a batch norm the size of weights is arbitrary.
+    The default ``split`` is the training split, for which the bound is stated, or the only one there is. ``fold`` takes
+    the norms of a copy with batch norm folded into its layers: before a batch norm the scale of weights is arbitrary.
     Inputs are normalised as the network's card says; ``progress`` is called with (images done, images in all).
     """
     if not 0 < quantile < 1:
@@ -181,7 +181,7 @@ def _margins(outputs: Tensor, labels: Tensor) -> NDArray[np.float64]:
 
 def _labels(data: Data, labels: Tensor, network: nn.Module, count: int) -> Tensor:
     if count < 2:
-        raise DataMismatch(f"the network has {count} output: a margin is that of one class over the others")
+        raise DataMismatch(f"the network has {count} output: a margin needs at least two classes")
     return labels_for(card_of(network), data, labels, count)[1]
 
 
@@ -204,7 +204,7 @@ def _squared_norms(network: nn.Module) -> tuple[list[tuple[float, float]], tuple
 def _status(
     gamma: float | None, norms: list[tuple[float, float]], quantile: float, strange: int
 ) -> tuple[MarginStatus, str | None]:
-    """The first reason why there is no value, in words."""
+    """The status, and the first reason why there is no value."""
     broken = sum(not math.isfinite(total) for _, total in norms)
     if broken or gamma is None:
         where = f"{broken} of {len(norms)} layers" if broken else f"the outputs for {strange} inputs"
@@ -225,4 +225,4 @@ def _log_products(norms: list[tuple[float, float]]) -> tuple[float, float]:
 def _of_batch_norm(network: nn.Module, fold: bool) -> tuple[str, ...]:
     if fold or not any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()):
         return ()
-    return ("weights before a batch norm can have any size without changing an output: fold=True takes it out",)
+    return ("the scale of weights before a batch norm does not change the outputs: fold=True removes it",)

@@ -3,9 +3,9 @@
 α-hat = Σ_l α_l · log₁₀ λ_l,max (Martin & Mahoney, seed 004, eq. 3). The document leaves open, or later tools changed,
 whether it is a sum or a mean, whether a convolution counts once (its eigenvalues pooled) or once per kernel position,
 and whether X = WᵀW is divided by N (eq. 2). α itself is the same with and without 1/N; log λ_max is not. Each
-combination has a name, and its meaning is carried along.
+combination is a measure with its own name and a description.
 
-Only layers with a fit are counted, and each measure says how many they are.
+Only layers with a fit are counted, and each measure states how many.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Terms = Sequence[float]
 
 
 def measure_network(layers: Iterable[LayerGrade]) -> tuple[Measure, ...]:
-    """All measures; without any layer that has a fit most have no value."""
+    """All measures; most have no value if no layer has a fit."""
     layers = tuple(layers)
     fitted = [layer for layer in layers if layer.fit is not None]
     exponents = [layer.fit.alpha for layer in fitted if layer.fit is not None]
@@ -134,7 +134,7 @@ def _baselines(fitted: Sequence[LayerGrade]) -> list[Measure]:
 
 
 def _products(layers: Sequence[LayerGrade]) -> list[Measure]:
-    """Eq. 5 over all layers that have a norm, fitted or not: a product is one of all its factors."""
+    """Eq. 5 over all layers with a norm, fitted or not: the product needs every layer."""
     known = [(layer.metrics, math.log10(layer.factor)) for layer in layers if layer.metrics is not None]
     frobenius = [(found.log_norm - factor) / 2 for found, factor in known]
     spectral = [(found.log_spectral_norm - factor) / 2 for found, factor in known]

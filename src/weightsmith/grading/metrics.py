@@ -52,7 +52,7 @@ class LayerMetrics(Record):
 
 
 def layer_metrics(spectrum: Spectrum, alpha: float | None = None) -> LayerMetrics:
-    """The metrics of a spectrum that has at least one positive eigenvalue; two of them only with an ``alpha``.
+    """The metrics of a spectrum with at least one positive eigenvalue; two of them need ``alpha``.
 
     >>> import torch
     >>> from weightsmith.grading.spectra.spectrum import spectrum
@@ -92,7 +92,7 @@ def layer_metrics(spectrum: Spectrum, alpha: float | None = None) -> LayerMetric
 
 
 def log_alpha_norm(eigenvalues: NDArray[np.float64], alpha: float) -> float:
-    """log₁₀ Σ λ^α, without leaving the range of numbers whatever α is.
+    """log₁₀ Σ λ^α, without overflow for any α.
 
     >>> round(log_alpha_norm(np.array([1.0, 10.0]), 400.0), 6)
     400.0

@@ -1,16 +1,16 @@
-"""Does a measure tell anything about accuracies that depth and norms do not? Partial rank correlations.
+"""Partial rank correlations: does a measure add anything about accuracies that depth and norms do not show?
 
 With R the Pearson correlations of the mid-ranks of measure x, accuracy y and controls z₁ … z_k, and P = R⁻¹,
 
     ρ(x, y | z) = −P_xy / √(P_xx·P_yy)
 
-is Spearman's correlation of what is left of x and y once the controls are taken off both by least squares on ranks
-(Kendall, Biometrika 32 (1942) 277; for k = 1 it is (ρ_xy − ρ_xz ρ_yz)/√((1 − ρ_xz²)(1 − ρ_yz²))).
+is the correlation of the residuals of x and y after a least-squares regression of their ranks on the ranks of the
+controls (Kendall, Biometrika 32 (1942) 277; for k = 1 it is (ρ_xy − ρ_xz ρ_yz)/√((1 − ρ_xz²)(1 − ρ_yz²))).
 
-The interval is the percentile one of a bootstrap over networks, each with its measure, accuracy and controls; resamples
-in which a variable is constant or follows from the others have no value; if they are a quarter or more, as they are
-with fewer than some 8 to 10 networks, there is no interval. Where nothing is left to tell it holds 0 in 91 to 97 % of
-trials with 10 to 30 networks and one or two controls, at a confidence of 95 %.
+The interval is the percentile interval of a bootstrap over networks, each with its measure, accuracy and controls.
+Resamples in which a variable is constant or a linear combination of the others have no value; if more than a quarter
+have none, as with fewer than some 8 to 10 networks, there is no interval. If the true partial correlation is 0, the
+interval holds 0 in 91 to 97 % of trials with 10 to 30 networks and one or two controls, at a confidence of 95 %.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PARTIALS = (
     ("alpha_weighted", ("layers", "log_spectral_norm")),
     ("alpha", ("layers", "log_norm")),
 )
-"""Which measures are asked about, given which others: fixed before any accuracy is seen."""
+"""The tested measures, each with its controls: fixed before any accuracy is seen."""
 
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
 _LOST = 0.25  # share of resamples without a value beyond which there is no interval
-_SINGULAR = 1e-9  # smallest eigenvalue of R below which a variable follows from the others
+_SINGULAR = 1e-9  # smallest eigenvalue of R below which a variable is a linear combination of the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class PartialCorrelation(Record):
     """The rank correlation of ``measure`` with accuracy over ``networks``, ``given`` other measures.
 
     ``interval`` has the value and its bootstrap interval; without one ``reason`` says why. ``plain`` is the correlation
-    with nothing taken off.
+    without controls.
     """
 
     measure: str
@@ -65,18 +65,18 @@ class PartialCorrelation(Record):
         """One sentence."""
         given = " and ".join(self.given)
         if self.interval is None:
-            return f"Whether {self.measure} tells more than {given} cannot be said: {self.reason}."
+            return f"Whether {self.measure} adds anything to {given} is unknown: {self.reason}."
         found = self.interval
         numbers = f"partial ρ = {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}], n = {self.networks}"
         if self.tells:
-            return f"Given {given}, {self.measure} still goes with accuracy: {numbers}."
-        return f"Given {given}, {self.measure} is not shown to tell anything more: {numbers}."
+            return f"Given {given}, {self.measure} still correlates with accuracy: {numbers}."
+        return f"Given {given}, {self.measure} is not shown to add anything: {numbers}."
 
 
 def partial_rank_correlation(
     x: ArrayLike, y: ArrayLike, controls: ArrayLike, *, seed: int = 0
 ) -> tuple[float, Interval | str]:
-    """ρ of ``x`` and ``y`` without the controls, and given them (one row each): its interval, or why there is none.
+    """ρ of ``x`` and ``y`` without controls; and given the controls (one row each), with its interval, or why not.
 
     >>> depth = np.arange(16)
     >>> plain, given = partial_rank_correlation(depth + 4 * np.sin(9 * depth), depth + 4 * np.cos(7 * depth), [depth])
@@ -87,7 +87,10 @@ def partial_rank_correlation(
     count, networks = table.shape
     plain = float(_given(table[None, :2])[0])
     if networks < count + 2:
-        return plain, f"{networks} networks are too few with {count - 2} taken off, {count + 2} are needed"
+        return (
+            plain,
+            f"{networks} networks are too few for {count - 2} control{'s' * (count > 3)}, {count + 2} are needed",
+        )
     value = float(_given(table[None])[0])
     if not np.isfinite(value):
         return plain, "one of the measures is constant or follows from the others"
@@ -102,7 +105,7 @@ def partial_rank_correlation(
 
 
 def _given(tables: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each table of variables × networks the correlation of its first two rows given the others; NaN without."""
+    """For each table of variables × networks: the correlation of its first two rows given the others, or NaN."""
     ranks = rankdata(tables, axis=-1)
     centred = ranks - ranks.mean(axis=-1, keepdims=True)
     lengths = np.sqrt((centred**2).sum(axis=-1))

@@ -1,22 +1,23 @@
 """Order graded networks, with the probability of each order, and warn of those that look too good.
 
-Networks are ordered by ``alpha_weighted``, the mean over layers of α·log₁₀ λ_max, the smaller first. λ_max is known,
-α is not: with s the standard deviation of ln(α − 1) by the interval of a layer (half its width on that scale over the
-normal quantile of its confidence), α varies by (α − 1)·s, and the mean over L layers by
+Networks are ordered by ``alpha_weighted``, the mean over layers of α·log₁₀ λ_max, the smallest first. λ_max is exact,
+α is an estimate: with s the standard deviation of ln(α − 1) from the interval of a layer (half its width on that scale
+over the normal quantile of its confidence), α has the standard deviation (α − 1)·s, and the mean over L layers has
 
     σ² = Σ ((α − 1)·s·log₁₀ λ_max)² / L²
 
 A network comes before another with probability Φ(difference / √(σ₁² + σ₂²)). That is how sure the *order of this
-measure* is. Whether the order is that of the accuracies no weights can tell; so it is said which other measures order
-the networks alike, each in the direction in which it is claimed to be good.
+measure* is. Weights cannot show whether the accuracies have the same order. Therefore the ranking also lists which
+other measures give the same order, each in the direction in which it is claimed to be good.
 
-**Too good to be true.** A network ruined by a large rate or by pruning can have the best exponents. One is out of line
-if it has lost more than 5 % of its rank beyond any other, or if its λ_max (median over layers) is ten times larger or
-smaller than that of the nearest other (of a single layer, fifty times), or its stable rank per column, or the distance
-to its randomised twin, three times. Of two networks both are then named: which of them is out of line the weights do
-not tell. A network half of whose layers have no eigenvalue beyond noise is not ranked, if two others are left: an
-untrained network has small norms, and α of nothing. One whose dense layers all hardly differ from random weights is
-ranked and named, and so are numbers of parameters that differ more than twofold: norms and α·log λ_max grow with width.
+**Too good to be true.** A network ruined by a large learning rate or by pruning can have the best exponents. A network
+is out of line if its loss of rank exceeds that of every other by more than 5 %; or if its λ_max (median over layers) is
+ten times larger or smaller than that of the nearest other (fifty times for a single layer); or if its stable rank per
+column or the distance to its randomised twin is three times larger or smaller. Of two networks both are then named: the
+weights do not show which of them is out of line. A network is not ranked if half of its layers have no eigenvalue
+beyond noise and two other networks are left: an untrained network has small norms and a meaningless α. A network whose
+dense layers all hardly differ from random weights is ranked with a warning. Another warning is given if the numbers of
+parameters differ more than twofold: norms and α·log λ_max grow with width.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ DIRECTIONS: dict[str, str] = {
     "spikes": "larger",
     "twin_distance": "larger",
 }
-"""In which direction each measure is claimed to be good, by the document or by the tools that use it."""
+"""The direction in which each measure is claimed to be good, by Martin & Mahoney or by the tools that use it."""
 
 _BY = "alpha_weighted"
 _BESIDE = ("alpha", "alpha_in_range", "log_spectral_norm", "log_norm", "stable_rank")
@@ -89,7 +90,7 @@ class RankedPair(Record):
 
 @dataclass(frozen=True, eq=False)
 class Ranking(Record):
-    """The networks in order, how sure it is, which measures agree, which look too good, and which are not ranked."""
+    """The networks in order, how sure the order is, which measures agree, the warnings, and who is not ranked."""
 
     by: str
     names: tuple[str, ...]
@@ -101,12 +102,12 @@ class Ranking(Record):
 
     @property
     def best(self) -> str:
-        """The first network, how clearly it comes first, and how many other measures contradict."""
+        """The first network, how clearly it comes first, and how many other measures disagree."""
         (first, probability), second = (self.names[0], self.pairs[0].probability), self.names[1]
         other, all_others = len(self.differ), len(self.differ) + len(self.agree)
         doubt = f"; {other} of {all_others} other measures order the networks differently" if other else ""
         if probability is None:
-            return f"Best by {self.by}: {first}; how sure that is takes intervals of α{doubt}"
+            return f"Best by {self.by}: {first}; without intervals of α there is no probability{doubt}"
         if probability >= _LIKELY:
             sure = "clearly" if probability >= _CLEAR else "probably"
             return f"Best by {self.by}: {first}, {sure} before {second}{doubt}"
@@ -114,7 +115,7 @@ class Ranking(Record):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The conclusion in words, a line each."""
+        """The conclusion, line by line."""
         order = self.names[0]
         for pair in self.pairs:
             sure = "" if pair.probability is None else f" ({100 * min(pair.probability, 0.99):.0f} %)"
@@ -131,7 +132,7 @@ class Ranking(Record):
 
 
 def rank_networks(several: Sequence[Grades], names: Sequence[str]) -> Ranking | None:
-    """The ranking of networks that have the measure; None for fewer than two of them."""
+    """The ranking of the networks that have a value; None for fewer than two."""
     found = [(grades, name, _value(grades, _BY)) for grades, name in zip(several, names, strict=True)]
     ranked = sorted(
         ((grades, name, value) for grades, name, value in found if value is not None), key=lambda item: item[2]
@@ -245,7 +246,7 @@ def _is_noise(grades: Grades) -> bool:
 
 
 def _leap(grades: Grades, others: Sequence[Grades]) -> str | None:
-    """The layer whose λ_max leaves that of the same layer in every other network furthest behind or ahead."""
+    """The layer whose λ_max differs most from the same layer of every other network, if by more than fifty times."""
     found: list[tuple[float, str]] = []
     for layer in grades.layers:
         theirs = [

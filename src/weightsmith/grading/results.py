@@ -53,12 +53,12 @@ class Status(enum.Enum):
     LOW_RANK = "low rank"
     """Fewer than eight eigenvalues differ from zero."""
     FLAT = "flat"
-    """All eigenvalues are equal, as those of an orthogonal matrix: there is no tail."""
+    """All eigenvalues are equal, as in an orthogonal matrix: there is no tail."""
     DEGENERATE = "degenerate"
-    """Fewer than eight eigenvalues differ from each other, or every matrix has but one: a fit would be of steps."""
+    """Fewer than eight distinct eigenvalues, or only one per matrix: too few for a fit."""
     NON_FINITE = "non-finite"
     OUT_OF_RANGE = "out of range"
-    """The squares of the weights cannot be written as numbers."""
+    """The squares of the weights are outside the range of float64."""
 
 
 class VerdictKind(enum.Enum):
@@ -74,7 +74,7 @@ class VerdictKind(enum.Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> VerdictKind | None:
-        return cls.NO_HEAVY_TAIL if value == "no heavy tail" else None  # as files written by 0.1 have it
+        return cls.NO_HEAVY_TAIL if value == "no heavy tail" else None  # the value in files written by 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def interval_doubt(tail: int, evals: int, spikes: int | None) -> str | None:
     On planted truths (docs/results/planted.md, "bodies") it covers α in fewer than 90 % of trials in two cases: a bulk
     of noise reaches into the tail (69 to 84 %), or the tail is short beside a large body (89 % with 20 eigenvalues and
     nine times as many below). The first is suspected where fewer than half of the tail's eigenvalues are ``spikes``,
-    beyond what noise reaches. How well this tells the cases apart is there under "marks".
+    beyond what noise reaches. The same page shows under "marks" how well this separates the cases.
     """
     if spikes is not None and 2 * spikes < tail:
         return f"of {tail} eigenvalues in the tail only {spikes} are beyond what noise reaches"
@@ -106,7 +106,7 @@ class LayerGrade(Record):
 
     ``N`` × ``M`` is the size of each of its ``matrices`` (N ≥ M), ``evals`` how many eigenvalues they have together.
     All eigenvalues are those of WᵀW times ``factor``. ``slices`` are the fits of the single matrices of a layer whose
-    eigenvalues are pooled. What could not be computed, or was not asked for, is None.
+    eigenvalues are pooled. Values that could not be computed, or were not selected, are None.
     """
 
     name: str
@@ -144,14 +144,14 @@ class LayerGrade(Record):
 
     @property
     def guessed(self) -> bool:
-        """Whether its matrices may be others: a file of tensors does not store the groups of a convolution."""
+        """Whether the number of groups is a guess: a file of tensors does not store the groups of a convolution."""
         return any(note.startswith(GUESS) for note in self.notes)
 
     @property
     def words(self) -> str:
         """The verdict in words: ``well trained``, ``leans weakly trained (81 %)``, ``cannot say (…)``; else the status.
 
-        Hard verdicts are at the confidence of the interval; a law that is rejected leans nowhere.
+        A clear verdict holds at the confidence of the interval; a layer whose law is rejected leans to no class.
         """
         if self.fit is None:
             return self.status.value
@@ -176,12 +176,12 @@ class LayerGrade(Record):
 
     @property
     def alpha_low(self) -> float | None:
-        """The lower end of its interval."""
+        """The lower end of the interval of α."""
         return None if self.interval is None else self.interval.low
 
     @property
     def alpha_high(self) -> float | None:
-        """The upper end of its interval."""
+        """The upper end of the interval of α."""
         return None if self.interval is None else self.interval.high
 
     def __repr__(self) -> str:
@@ -251,15 +251,15 @@ def _exponent(layer: LayerGrade) -> str:
 
 
 def _cells(record: Record | None, **columns: str) -> dict[str, Cell]:
-    """Fields of ``record`` under the names of their columns; empty cells where there is none."""
+    """Fields of ``record`` under the names of their columns; None in every column without a record."""
     return {column: None if record is None else getattr(record, name) for column, name in columns.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class Measure(Record):
-    """One number for a whole network: over how many ``layers``, and what exactly is in it.
+    """One number for a whole network, with the number of ``layers`` behind it and its exact ``meaning``.
 
-    ``baseline`` marks what needs no fit; a measure that does not beat them has no use for its power laws.
+    ``baseline`` marks measures that need no fit; a measure that does not beat them gains nothing from its power laws.
     """
 
     name: str
@@ -282,7 +282,7 @@ class Omitted(Record):
 class Coverage(Record):
     """The graded share of a network. ``graded`` are parameters in layers with a fit.
 
-    Where each matrix of a convolution has a fit of its own, ``layers`` and ``fitted`` count these; ``unit`` says so.
+    If each matrix of a convolution has its own fit, ``layers`` and ``fitted`` count matrices; ``unit`` states it.
     """
 
     layers: int
@@ -336,7 +336,7 @@ class Grades(Record):
         return f"<Grades of {self.source}: {self.coverage.line}>"
 
     def __str__(self) -> str:
-        """A line per layer: name, α with its interval, verdict; then what was covered."""
+        """A line per layer: name, α with its interval, verdict; then the coverage."""
         rows = [(layer.name if layer.slice is None else f"{layer.name}[{layer.slice}]", layer) for layer in self.layers]
         width = max((len(name) for name, _ in rows), default=0)
         lines = [f"{name:<{width}}  {_exponent(layer):>20}  {layer.words}" for name, layer in rows]
@@ -355,12 +355,12 @@ class Grades(Record):
         return {measure.name: measure.value for measure in self.measures}
 
     def verdicts(self) -> dict[VerdictKind, int]:
-        """How many layers have each verdict, those that occur."""
+        """How many layers have each verdict; verdicts that do not occur are left out."""
         counts = {kind: sum(layer.verdict.kind is kind for layer in self.layers) for kind in VerdictKind}
         return {kind: count for kind, count in counts.items() if count}
 
     def to_table(self) -> dict[str, Any]:
-        """The output of ``--json``: ``layers`` as flat rows, ``summary``, ``coverage``, and their origin."""
+        """The output of ``--json``: ``layers`` as flat rows, ``summary``, ``coverage`` and origin."""
         return {
             "source": self.source,
             "layers": [layer.row() for layer in self.layers],

@@ -7,9 +7,9 @@ With W = U Σ Vᵀ and S the set of directions that a rule selects,
 so that the singular values outside (inside) S become zero and the others stay as they are. V comes from the Gram matrix
 of the smaller side in double precision. A convolution is treated per kernel position, a recurrent layer per gate.
 The rule ``traps`` acts on W with permuted entries, and undoes the permutation afterwards.
-WeightWatcher's ``SVDSmoothing`` and ``SVDSharpness`` do this to the network they are given, keep the same number in
-every kernel position, and skip kinds of layers they do not know; here a new network is returned, each position keeps
-what is its own, and every layer that stays as it was is named with the reason.
+WeightWatcher's ``SVDSmoothing`` and ``SVDSharpness`` change the network in place, keep the same number of directions in
+every kernel position, and skip layers of unknown type. Here a new network is returned, the rule applies to each
+position separately, and every unchanged layer is named with the reason.
 
 >>> import torch
 >>> made = smooth({"fc.weight": torch.diag(torch.tensor([3.0, 2.0, 1.0]))}, "count:2")
@@ -66,10 +66,10 @@ Operation = Literal["smooth", "sharpen"]
 
 @dataclass(frozen=True, eq=False)
 class ChangedLayer(Record):
-    """The change of a layer: ``kept`` of its ``directions`` and the share ``mass`` of ‖W‖_F² that they carry.
+    """The change of a layer: how many of its ``directions`` are ``kept``, and their share ``mass`` of ‖W‖_F².
 
-    ``directions`` are those of all its ``matrices`` together; for the rule ``traps``, in random order. A layer that
-    stayed as it was has a ``reason``.
+    ``directions`` counts those of all its ``matrices`` together; for the rule ``traps``, of the permuted matrices. An
+    unchanged layer has a ``reason``.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ChangedLayer(Record):
 
 @dataclass(frozen=True, eq=False)
 class DirectionsReport(Record):
-    """The operation, its rule and the layers; ``untouched`` names copied tensors that are no layers."""
+    """The operation, its rule and the layers; ``untouched`` names tensors that are not layers and were copied."""
 
     operation: Operation
     directions: Directions
@@ -137,7 +137,8 @@ def _changed(network: object, operation: Operation, rule: Directions, layers: st
     entries: list[ChangedLayer] = []
 
     def change(layer: LayerWeights) -> Tensor | None:
-        rng = stream(seed, "directions", layer.name)  # the same for both, so that they add up to the layer
+        # The same stream for both operations, so that a smoothed and a sharpened layer add up to the original.
+        rng = stream(seed, "directions", layer.name)
         matrices, entry = _project(layer, rule, rng, keeps=operation == "smooth")
         entries.append(entry)
         return matrices
@@ -152,9 +153,9 @@ def _changed(network: object, operation: Operation, rule: Directions, layers: st
 
 
 def _module_or_weights(network: object) -> nn.Module | Weights:
-    """A file that tells how its network is built as a module, which can be evaluated; any other as its weights."""
+    """A file with a known architecture as a module, which can be evaluated; any other file as its weights."""
     if isinstance(network, str | Path):
-        with suppress(WeightsmithError):  # its weights may be readable all the same
+        with suppress(WeightsmithError):  # its weights may still be readable
             return load(network)
     return opened(network)
 
@@ -166,14 +167,14 @@ def _untouched(made: Rewritten) -> tuple[str, ...]:
 def _project(
     layer: LayerWeights, rule: Directions, rng: np.random.Generator, *, keeps: bool
 ) -> tuple[Tensor | None, ChangedLayer]:
-    """The new matrices of a layer and its entry in the report; no matrices where it is unchanged."""
+    """The new matrices of a layer (None if unchanged) and its entry in the report."""
     count, rows, columns = layer.matrices.shape
     entry = ChangedLayer(layer.name, layer.shape, count, count * min(rows, columns))
     largest = float(layer.matrices.abs().max())
     if not math.isfinite(largest) or largest == 0:
         reason = "all weights are zero" if largest == 0 else "it holds NaN or infinity"
         return None, dataclasses.replace(entry, reason=reason)
-    # Near one, so that no square leaves the range of a number.
+    # Scaled to a largest weight of one, so that no square overflows.
     scaled = layer.matrices.to(torch.float64) / largest
     order = rule.order(scaled, rng)
     if order is not None:
@@ -200,7 +201,7 @@ def _project(
 
 
 def _spectrum(values: Tensor, rows: int) -> Spectrum:
-    """The eigenvalues as grading has them: what is rounding noise counts as zero."""
+    """The eigenvalues as in grading: those within rounding noise count as zero."""
     parts = values.numpy(force=True).copy()
     parts[parts <= np.maximum(parts[:, -1:], 0.0) * rows * np.finfo(np.float64).eps] = 0.0
     positive = np.sort(parts[parts > 0])
@@ -249,7 +250,7 @@ class TopShare(Directions, name="share"):
 
 
 class TopCount(Directions, name="count"):
-    """A number of directions of each matrix, all of them where there are not so many."""
+    """A number of directions of each matrix, or all of them if there are fewer."""
 
     number: int = param(ge=1)
 
@@ -259,7 +260,7 @@ class TopCount(Directions, name="count"):
 
 
 class BeyondNoise(Directions, name="noise"):
-    """Eigenvalues that pure noise of the same size exceeds with probability ``level`` only (the peer's ``rmt``)."""
+    """Eigenvalues above the threshold that pure noise exceeds with probability ``level`` (WeightWatcher's ``rmt``)."""
 
     level: float = param(default=0.01, ge=1e-9, le=0.5, doc="of the Tracy–Widom law")
 
@@ -269,12 +270,12 @@ class BeyondNoise(Directions, name="noise"):
 
 
 class InTail(Directions, name="tail"):
-    """Eigenvalues λ ≥ λ_min of a fitted power law, λ_min by the rule ``cut`` (the peer's ``lambda_min``, ``detX``)."""
+    """Eigenvalues λ ≥ λ_min of a fitted power law, with the rule ``cut`` (WeightWatcher's ``lambda_min``, ``detX``)."""
 
     cut: str = param(default="ks", doc="ks | erg | hill:share=0.5")
 
     def check(self) -> None:
-        """The cut must be one."""
+        """``cut`` must name a known rule."""
         TailCut.parse(self.cut)
 
     def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:  # noqa: ARG002
@@ -289,16 +290,16 @@ class InTail(Directions, name="tail"):
 class Traps(Directions, name="traps"):
     """Correlation traps: directions beyond the noise of a matrix with permuted entries.
 
-    The permutation destroys what was learnt. What is still beyond the noise are entries that are too large at any
-    position, or a mean that is not zero. Sharpening removes these directions *from the permuted matrix* and undoes the
-    permutation, as WeightWatcher's does: the large entry goes, and what was learnt stays. All other entries change a
-    little, so that zeros do not stay zero.
+    The permutation destroys what was learnt. Eigenvalues still beyond the noise come from single entries that are too
+    large at any position, or from a mean that is not zero. Sharpening removes these directions *from the permuted
+    matrix* and undoes the permutation, as WeightWatcher does: the large entry goes, and what was learnt stays. All
+    other entries change a little, so that zeros do not stay zero.
     """
 
     level: float = param(default=0.01, ge=1e-9, le=0.5, doc="of the Tracy–Widom law")
 
     def order(self, matrices: Tensor, rng: np.random.Generator) -> Permutations | None:
-        """A random one, the same that :func:`~weightsmith.grading.random_matrix.twin.randomised_twin` draws."""
+        """A random permutation, drawn as in :func:`~weightsmith.grading.random_matrix.twin.randomised_twin`."""
         from weightsmith.grading.random_matrix.twin import shuffle_matrices
 
         permutation = np.tile(np.arange(matrices[0].numel()), (len(matrices), 1))
@@ -306,7 +307,7 @@ class Traps(Directions, name="traps"):
         return permutation
 
     def count(self, spectrum: Spectrum, matrices: Tensor, rng: np.random.Generator) -> Counts | str:  # noqa: ARG002
-        """Those above the threshold of their matrix, which has been reordered."""
+        """Those above the threshold of their permuted matrix."""
         return _beyond_noise(spectrum, matrices, self.level, none="it has no correlation traps")
 
 

@@ -1,8 +1,8 @@
-"""The verdict on a layer from its numbers; the first of these questions that applies decides.
+"""The verdict on a layer from its numbers; the first rule that applies decides.
 
 1. Can the layer be fitted? Otherwise its status is the verdict.
 2. Does any eigenvalue lie beyond the edge of the noise (Marchenko–Pastur, at 1 %)? Otherwise it looks like noise,
-   whatever α says: α is between 2 and 6 on a quarter of all matrices of pure noise.
+   whatever its α: α is between 2 and 6 on a quarter of all matrices of pure noise.
 3. Is the power law rejected (p < 0.1), or does the interval of α reach into more than one class? Then there is no
    verdict at this confidence; the shares of the classes (:mod:`weightsmith.grading.classes`) say which way it leans.
 4. α < 2 over-regularised, 2 to 6 well trained, beyond 6 weakly trained.
@@ -29,12 +29,12 @@ def not_fitted(status: Status, reason: str) -> Verdict:
 
 
 def verdict(fit: PowerLaw, evidence: Mapping[str, Any], lambda_max: float) -> Verdict:
-    """The verdict on a fitted layer by whatever of ``interval``, ``goodness`` and ``bulk`` is in ``evidence``.
+    """The verdict on a fitted layer from those of ``interval``, ``goodness`` and ``bulk`` that ``evidence`` has.
 
-    Without evidence nothing is judged: an α alone says too little.
+    Without evidence the layer is not judged: α alone says too little.
     """
     if "interval" not in evidence:
-        return Verdict(VerdictKind.NOT_JUDGED, f"α = {fit.alpha:.2f}, and no evidence was asked for")
+        return Verdict(VerdictKind.NOT_JUDGED, f"α = {fit.alpha:.2f}, but no evidence was computed")
     interval: Interval | None = evidence.get("interval")
     goodness: Goodness | None = evidence.get("goodness")
     bulk: Bulk | None = evidence.get("bulk")

@@ -1,4 +1,4 @@
-"""Networks: build, read, write, walk, recognise, evaluate. Names are brought in on first use."""
+"""Networks: build, read, write, walk, recognise, evaluate. Names are imported on first use."""
 
 from __future__ import annotations
 

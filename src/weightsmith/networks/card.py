@@ -28,9 +28,9 @@ class Card(Record):
     """Metadata of a network: how to build it, its input shape and normalisation, its classes, and its lineage.
 
     ``widths`` are for a user-defined module with fewer units than its function builds: the number of output units of
-    each changed dense layer or convolution, and whole numbers of modules that changed with them (``block.heads``).
-    Built-in architectures contain them already. ``outputs`` is the scale of a regression's answers: the network
-    predicts (value − mean) / deviation.
+    each changed dense layer or convolution, and integer attributes that changed with them (``block.heads``). Built-in
+    architectures contain their widths already. ``outputs`` is the scale of a regression: the network predicts
+    (value − mean) / deviation.
     """
 
     architecture: Architecture | None = None
@@ -45,7 +45,7 @@ class Card(Record):
 
 
 def card_of(network: nn.Module) -> Card:
-    """The card of a network; without one, a plain card with what the module itself shows."""
+    """The card of a network; without one, a plain card with the architecture and input shape of the module."""
     network = unwrapped(network)
     card = getattr(network, "card", None)
     if isinstance(card, Card):
@@ -67,7 +67,7 @@ def meaning_digest(card: Card) -> str:
     """
     values = dataclasses.replace(card, lineage=Lineage("any"), notes=()).to_dict()
     if not card.outputs.mean:
-        del values["outputs"]  # runs begun before there was such a field go on
+        del values["outputs"]  # so that runs from before this field was added can resume
     return digest_of(json.dumps(values, sort_keys=True, allow_nan=False))
 
 
@@ -82,7 +82,7 @@ def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
     tensors = unwrapped(state).state_dict() if isinstance(state, nn.Module) else state
     digest = hashlib.sha256()
     if isinstance(tensors, Weights) and is_sealed(tensors.metadata) and tensors.stored.keys() != tensors.entries.keys():
-        tensors = _Written(tensors)  # a network of ours with 8-bit layers: whole numbers and their scales
+        tensors = _Written(tensors)  # a network of ours with 8-bit layers: integers and their scales
     for name in sorted(tensors.entries if isinstance(tensors, Weights) else tensors):
         tensor = tensors.tensor_as_stored(name) if isinstance(tensors, Weights) else tensors[name]
         digest.update(f"[{json.dumps(name)}, {_kind(tensor.dtype, tensor.shape)}]".encode())
@@ -91,7 +91,7 @@ def weights_digest(state: nn.Module | Mapping[str, Tensor] | Weights) -> str:
 
 
 class _Written(Mapping[str, Tensor]):
-    """The tensors of a file as they are, read one at a time."""
+    """The tensors of a file as stored, read one at a time."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights

@@ -1,4 +1,4 @@
-"""``inspect``: what a file of weights holds, read from its headers alone."""
+"""``inspect``: the contents of a file of weights, read from its headers alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Contents", "LayerEntry", "LeftOutEntry", "inspect"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerEntry(Record):
-    """A layer of weights, and those that use the same weights."""
+    """A layer, and the layers that share its weights."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ class LeftOutEntry(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Contents(Record):
-    """The layers of a file of weights, what it says of itself, and what in it cannot be read."""
+    """The layers of a file of weights, its metadata, and the tensors that belong to no layer."""
 
     file: str
     format: str

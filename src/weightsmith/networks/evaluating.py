@@ -33,10 +33,10 @@ def evaluate(
 ) -> Evaluation | RegressionEvaluation:
     """Evaluate ``network`` on one split of ``data`` (a :class:`Data`, ``(x, y)``, a Dataset, a DataLoader or a name).
 
-    The network may also be a result that holds one, or a file that ``load`` reads without help. Without ``split`` it is
-    the test split, or the only one there is; of ``test_rows`` of it, drawn by the seed, only these are taken. Inputs
-    are normalised as the network's card says, and classes of network and data are matched by name. ``progress`` is
-    called with (images done, images in all); True shows a bar.
+    The network may also be a result that holds one, or a file that ``load`` reads without further arguments. The
+    default ``split`` is the test split, or the only one there is. With ``test_rows``, only that many of its rows are
+    used, drawn by the seed. Inputs are normalised as the network's card says, and classes of network and data are
+    matched by name. ``progress`` is called with (images done, images in all); True shows a bar.
     """
     from torch import nn
 
@@ -49,8 +49,8 @@ def evaluate(
     if not isinstance(network, nn.Module):
         if not isinstance(network, str | Path):
             raise UsageError(
-                f"evaluate takes a module, a result that holds one, or a file, not {type(network).__name__}; a spiking "
-                "one has run(), weights alone are loaded with ws.load(path, network=…)"
+                f"evaluate takes a module, a result that holds one, or a file, not {type(network).__name__}; use run() "
+                "of a spiking network, and ws.load(path, network=…) for weights alone"
             )
         network = load(network)
     rows = draw_rows(data, split, test_rows, seed)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Evaluation", "batches_for", "evaluated", "inputs_of", "labels_for", "scores", "targets_for"]
 
 
-_SAMPLE, _LARGE = 64, 20.0  # rows looked at for their size; beyond it inputs are hardly those of a training
+_SAMPLE, _LARGE = 64, 20.0  # rows that are checked, and the value beyond which inputs are probably not scaled
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Evaluation(Record):
 
     @property
     def score(self) -> Interval:
-        """What networks on these rows are compared by: the accuracy, of a regression R²."""
+        """The number by which networks are compared: the accuracy, for a regression R²."""
         return self.accuracy
 
 
@@ -125,7 +125,7 @@ def _class_evaluation(answers: Tensor, labels: Tensor, names: tuple[str, ...], *
 
 
 def _by_order(card: Card, data: Data, count: int) -> list[str]:
-    """A note if network and data call their classes otherwise, so that they are matched by their order."""
+    """A note if network and data name their classes differently, so that these are matched by order."""
     strange = [name for name in data.classes if name not in card.classes]
     if len(card.classes) != count or not strange or count == 1:
         return []
@@ -136,18 +136,18 @@ def _by_order(card: Card, data: Data, count: int) -> list[str]:
 
 
 def _doubts(network: nn.Module, card: Card, x: Tensor, *, training_rows: bool) -> list[str]:
-    """What makes an accuracy doubtful: rows that the network may have been trained on, inputs that are not scaled."""
+    """Notes on what makes an accuracy doubtful: possible training rows, inputs that are not scaled."""
     found = []
     if training_rows:
         found.append(
-            "there are only training rows here, which a network may know by heart: hold some back when it is trained "
-            "(test=0.2 behind the path, or --test 0.2) and evaluate those"
+            "there are only training rows here, which the network may have memorised: hold some back in training "
+            "(test=0.2 after the path, or --test 0.2) and evaluate on those"
         )
     largest = float(card.normalisation.apply(x[:_SAMPLE]).abs().max())
     if largest > _LARGE and input_type(network) != torch.int64:
         found.append(
-            f"inputs reach {largest:.3g} (normalisation {card.normalisation}): a network that was trained on scaled "
-            "ones answers at random; say how they were scaled (normalise=…)"
+            f"inputs reach {largest:.3g} (normalisation {card.normalisation}): a network trained on scaled inputs "
+            "fails on these; give the scaling of its training (normalise=…)"
         )
     return found
 
@@ -193,7 +193,7 @@ def scores(
 
 
 def inputs_of(network: nn.Module, x: Tensor) -> Tensor:
-    """All of ``x`` as ``network`` takes it, in the plain memory format: normalised, shaped, of its type."""
+    """All of ``x`` as inputs of ``network`` in the plain memory format: normalised, reshaped, converted to its type."""
     ((_, inputs),) = batches_for(card_of(network), x, len(x), input_type(network), torch.contiguous_format)
     return inputs
 
@@ -207,8 +207,8 @@ def batches_for(
 ) -> Iterator[tuple[int, Tensor]]:
     """Batches of ``x``, normalised and shaped as the card says, each with the number of inputs up to its end.
 
-    Images come in ``memory_format``: :func:`memory_format_of` tells that of a module; layers of our own take channels
-    last.
+    Images come in ``memory_format``; :func:`memory_format_of` finds the format for a module. Our own layers take
+    channels last.
     """
     _check_shape(tuple(x.shape[1:]), card.input_shape)
     done = 0
@@ -220,10 +220,10 @@ def batches_for(
 
 
 def targets_for(card: Card, data: Data, targets: Tensor, count: int) -> tuple[tuple[str, ...], Tensor]:
-    """The names of the network's ``count`` outputs, and the targets as it learns them.
+    """The names of the network's ``count`` outputs, and the targets in the form of its outputs.
 
-    Classes become numbers of outputs (:func:`labels_for`), or for a network with a single output a label; labels and
-    values are matched by the names of their columns, and values are scaled as the card says.
+    Classes become indices of outputs (:func:`labels_for`), or one binary label for a network with a single output;
+    labels and values are matched by the names of their columns, and values are scaled as the card says.
     """
     kind = kind_of(targets)
     if kind is Kind.CLASSES and (count != 1 or len(data.classes) != 2):
@@ -244,15 +244,15 @@ def targets_for(card: Card, data: Data, targets: Tensor, count: int) -> tuple[tu
 
 
 def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tuple[str, ...], Tensor]:
-    """The names of the network's ``count`` outputs, and ``labels`` of the data as numbers of those outputs.
+    """The names of the network's ``count`` outputs, and ``labels`` of the data as indices of those outputs.
 
-    Classes of network and data are matched by name where they have the same ones, otherwise by their order. Targets of
-    another kind are refused.
+    Classes are matched by name if network and data have the same names, otherwise by order. Targets of another kind are
+    refused.
     """
     if (kind := kind_of(labels)) is not Kind.CLASSES:
         raise DataMismatch(
             f"{data.name} is {'a regression' if kind is Kind.VALUES else 'multi-label'}, and rows of one class each "
-            "are needed here; train, evaluate, grade, reduce and report take it"
+            "are needed here; train, evaluate, grade, reduce and report accept it"
         )
     names = _class_names(data, card, count)
     if int(labels.max()) >= max(count, len(data.classes)):
@@ -263,10 +263,10 @@ def labels_for(card: Card, data: Data, labels: Tensor, count: int) -> tuple[tupl
 
 
 def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
-    """Rows fit if the number of values does; images may have another size (networks may pool), not other channels.
+    """Rows must have the same number of values; images the same channels, but any size (networks may pool).
 
-    Sequences (steps, features) may have another number of steps, not other features; (channels, length) fit where
-    images of height 1 are taken.
+    Sequences (steps, features) must have the same features, but any number of steps; (channels, length) fit a network
+    for images of height 1.
     """
     rows = 1 in (len(given), len(taken)) and math.prod(given) == math.prod(taken)
     images = len(given) == len(taken) == 3 and given[0] == taken[0]
@@ -276,17 +276,17 @@ def _check_shape(given: tuple[int, ...], taken: tuple[int, ...]) -> None:
 
 
 def _shaped(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Rows as images or images as rows, where the network takes the other (28×28 images for 784 inputs)."""
+    """Rows as images or images as rows, if the network takes the other (28×28 images for 784 inputs)."""
     other = 1 in (len(shape), inputs.dim() - 1) or (inputs.dim() == 3 and len(shape) == 3)
     return inputs.reshape(-1, *shape) if shape and other else inputs
 
 
 def _one(outputs: int) -> str:
-    return "" if outputs > 1 else "; one score per class is needed (a single output tells two classes apart)"
+    return "" if outputs > 1 else "; one score per class is needed (a single output separates two classes)"
 
 
 def _class_names(data: Data, card: Card, count: int) -> tuple[str, ...]:
-    """The names of the network's outputs; data whose classes are not among them must have as many, in that order."""
+    """The names of the network's outputs; data with other class names must have as many classes, in the same order."""
     names = card.classes if len(card.classes) == count else tuple(map(str, range(count)))
     if set(data.classes) <= set(names):
         return names

@@ -1,8 +1,8 @@
 """The family tree of networks derived from each other, and its drawing.
 
 Every network names the digest of its parent and the operation that made it. Members with a common ancestor share its
-node, a parent that is not among the members is shown by its digest alone, and whatever the files claim (cycles,
-duplicates, names with control characters) the result is a forest: each network once, under one parent.
+node, and a parent that is not among the members is shown by its digest alone. Whatever the files claim (cycles,
+duplicates, names with control characters), the result is a forest: each network once, under one parent.
 
 >>> trained = Member("b2", parent="a1", operation="trained", name="runs/big")
 >>> tree = family([trained, Member("c3", "b2", "reduced"), Member("d4", "b2", "spike lif", "runs/snn")])
@@ -23,7 +23,7 @@ from weightsmith.core.records import Lineage, Record
 __all__ = ["UNKNOWN", "Family", "Kin", "Member", "ancestry", "family", "one_line", "short_digest"]
 
 UNKNOWN = "unknown:"
-"""Begins what stands for the digest of an ancestor whose child does not name it."""
+"""The prefix of a placeholder for the digest of an ancestor whose child does not name it."""
 
 _ABSENT = "not among the files"
 _SHORT = 12  # digits of a digest that are shown
@@ -35,7 +35,7 @@ _PLAIN_BRANCHES = ("|-- ", "`-- ", "|   ", "    ", ".. ")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Member(Record):
-    """A network by its digest, that of its parent, the operation that made it (None: not known), and its name."""
+    """A network: its digest, the digest of its parent, the operation that made it (None if unknown), and its name."""
 
     network: str
     parent: str | None = None
@@ -118,7 +118,7 @@ def ancestry(digest: str, lineage: Lineage | None, name: str = "") -> tuple[Memb
 def family(members: Iterable[Member]) -> Family:
     """The forest of ``members`` and the parents they name, in the order in which these first occur.
 
-    Of several parents the first that is named counts. A cycle is cut above its first member.
+    If several parents are named, the first counts. A cycle is cut above its first member.
     """
     grouped: dict[str, list[Member]] = {}
     parents: dict[str, str] = {}
@@ -178,7 +178,7 @@ def _cycle_members(everyone: Sequence[str], parents: Mapping[str, str]) -> list[
         while one is not None and one not in seen:
             seen[one] = start
             one = parents.get(one)
-        if one is not None and seen[one] == start:  # this walk came back to where it has been
+        if one is not None and seen[one] == start:  # this walk returned to a network it has visited
             circle = [one]
             while (after := parents[circle[-1]]) != one:
                 circle.append(after)
@@ -189,7 +189,7 @@ def _cycle_members(everyone: Sequence[str], parents: Mapping[str, str]) -> list[
 def _last_of_siblings(kin: Sequence[Kin]) -> list[bool]:
     """Whether each network is the last of its siblings."""
     last: list[bool] = []
-    deeper: list[bool] = []  # by depth: whether one of that depth comes before the next of its ancestors
+    deeper: list[bool] = []  # by depth: whether a later sibling at that depth was seen
     for each in reversed(kin):
         del deeper[each.depth + 1 :]
         deeper.extend([False] * (each.depth + 1 - len(deeper)))

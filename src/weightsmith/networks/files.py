@@ -32,8 +32,8 @@ _NOT_NORMALISED = "normalisation unknown: none used (set it with --normalise)"
 def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     """Write ``network`` to ``path`` (``.safetensors``) with its card; fields of the card may be given by name.
 
-    A user-defined module needs ``factory="package.module:function"`` to be loaded without help later. The file
-    is written atomically and sealed: a damaged one is refused on reading.
+    A user-defined module needs ``factory="package.module:function"``, so that it can be rebuilt when loaded. The file
+    is written atomically and sealed: a damaged file is refused on reading.
     """
     path = Path(path)
     if not isinstance(network, nn.Module):
@@ -46,7 +46,7 @@ def save(network: nn.Module, path: str | Path, **card: object) -> Path:
     for layer, units in filled.widths.items():
         rows = len(state[f"{layer}.weight"]) if is_int8_file(state) and f"{layer}.weight" in state else None
         if (rows or count_of(network, layer)) != units:
-            raise UsageError(f"{path}: the card's widths give {layer} {units} units, which is not so in the network")
+            raise UsageError(f"{path}: the card's widths give {layer} {units} units, which the network does not have")
     if filled.architecture is not None and not is_int8_file(state):
         found = {name: tuple(tensor.shape) for name, tensor in state.items()}
         _check_fit(found, expected_shapes(filled.architecture), f"{path}: the network was changed since it was built")
@@ -66,10 +66,10 @@ def load(
 ) -> nn.Module:
     """The network in a file or result folder, ready to run (``eval`` mode), its card attached.
 
-    Our own files build themselves from their card; known files of others are recognised by their keys. Otherwise
-    ``network`` says what to build: the text form of an architecture (``input_shape`` and ``classes`` complete it),
-    ``package.module:function``, a function that builds it, or a module to fill. Where the file is of a network with
-    fewer units than that, and its card says so (``widths``), the layers are resized first.
+    Our own files are rebuilt from their card; known files of other tools are recognised by their keys. Otherwise
+    ``network`` names what to build: the text form of an architecture (completed by ``input_shape`` and ``classes``),
+    ``package.module:function``, a function that builds it, or a module to fill. If the network in the file has fewer
+    units, as its card states (``widths``), the layers are resized first.
     """
     weights = open_weights(path)
     card = read_card(weights)
@@ -100,13 +100,13 @@ def load(
 
 
 def _with_channels_of(weights: Weights, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of images with as many channels as the first convolution of the file reads."""
+    """The shape of images with the input channels of the first convolution in the file."""
     first = next((entry.shape for entry in weights.entries.values() if len(entry.shape) == 4), None)
     return (first[1], *shape[1:]) if first is not None and len(shape) == 3 else shape
 
 
 def _outputs_in(weights: Weights) -> int | None:
-    """The number of outputs, where the file tells it: it is recognised, or has a single dense layer."""
+    """The number of outputs, if the file is recognised or has a single dense layer; else None."""
     match = recognise(weights)
     if match is not None:
         return match.architecture.classes
@@ -154,17 +154,17 @@ def _rebuild(card: Card, weights: Weights) -> nn.Module:
         return card.architecture.build()
     if card.factory is not None:
         raise UsageError(
-            f"{path}: is built by code of your own; allow it with --network {card.factory} beside the file (to train "
+            f"{path}: is built by your own code; allow it with --network {card.factory} beside the file (to train "
             f"it further: --factory {card.factory}), in Python with load(…, network={card.factory!r})"
         )
-    raise UsageError(f"{path}: does not say how to build its network; tell it with --network package.module:function")
+    raise UsageError(f"{path}: does not say how to build its network; give it with --network package.module:function")
 
 
 @torch.no_grad()
 def _filled_int8(
     given: str | Architecture | nn.Module | Callable[[], nn.Module] | None, card: Card, weights: Weights
 ) -> nn.Module:
-    """The network of a file with 8-bit layers, built from its card, or for a module of the user's own as ``given``."""
+    """The network of a file with 8-bit layers, built from its card, or from ``given`` for a user-defined module."""
     path = weights.path
     if card.architecture is not None:
         built = card.architecture.build()
@@ -219,7 +219,7 @@ def _reduce(network: nn.Module, weights: Weights, keys: dict[str, str], widths: 
 
 
 def _in_stored_type(network: nn.Module, weights: Weights) -> nn.Module:
-    """Our own files keep their type: a network saved in half precision comes back in it."""
+    """``network`` in the type of the file: a network saved in half precision is loaded in half precision."""
     types = {entry.torch_dtype for entry in weights.entries.values() if entry.is_float}
     return network.to(types.pop()) if len(types) == 1 else network
 
@@ -228,7 +228,7 @@ def _recognised(weights: Weights, removed: Removed) -> Match:
     match = recognise(weights, removed)
     if match is None:
         raise UsageError(
-            f"{weights.path}: not a network in the catalogue; say what it is with --network, in Python "
+            f"{weights.path}: not a network in the catalogue; name it with --network, in Python "
             "network= (vgg:16, resnet:20, mynet.py:PartNet, a module …); inspect lists its layers"
         )
     return match
@@ -272,7 +272,7 @@ def _read_from(weights: Weights) -> Lineage:
 
 
 def _paired(network: nn.Module, weights: Weights) -> tuple[dict[str, str], tuple[str, ...]]:
-    """File key → network key, with notes: by name, by the catalogue, or by order where shapes leave no choice."""
+    """File key → network key, with notes: by name, by the catalogue, or by order if all shapes differ."""
     expected = {key: tuple(t.shape) for key, t in network.state_dict().items() if not is_counter(key)}
     found = bare_names(weights.entries)
     names = {name: bare for name, bare in found.items() if not is_counter(name)}
@@ -289,7 +289,7 @@ def _paired(network: nn.Module, weights: Weights) -> tuple[dict[str, str], tuple
 
 
 def _check_fit(found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]], what: str) -> None:
-    """Every key and shape must agree, but for batch norm's counters, which many files leave out."""
+    """Every key and shape must agree, except batch norm's counters, which many files leave out."""
     missing = [key for key in expected if key not in found and not is_counter(key)]
     strange = [key for key in found if key not in expected and not is_counter(key)]
     if missing or strange:

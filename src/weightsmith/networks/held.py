@@ -1,4 +1,4 @@
-"""The network in the result of a verb, so that results can be handed on as they are."""
+"""The network in the result of a verb, so that results can be passed on directly."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Layer-wise keep ratios: which share of each layer to keep when pruning.
 
-A rule gives every layer a score s, and a plan turns scores into shares kept:
+A rule gives every layer a score s, and a plan converts scores into the shares to keep:
 
     rᵢ = keep · (1 − τ + 2τ · (sᵢ − s_min)/(s_max − s_min))        from keep·(1 − τ) to keep·(1 + τ)
     kᵢ = min(1, c · rᵢ),     c such that Σ pᵢkᵢ / Σ pᵢ = keep       pᵢ the layer's parameters
 
-so that plans of all rules keep equally many parameters and can be compared. A layer without a score keeps the target
-share and is named. The linear map with one common factor is that of AlphaPruning (Lu et al., NeurIPS 2024), which
-applies it to the share that is removed.
+so that plans of all rules keep the same number of parameters and can be compared. A layer without a score keeps the
+target share and is listed in ``unscored``. The linear map with one common factor is that of AlphaPruning (Lu et al.,
+NeurIPS 2024), which applies it to the share that is removed.
 
 >>> plan = LayerPlan.from_scores({"a": 1.0, "b": 3.0}, {"a": 100, "b": 100}, keep=0.5, spread=0.2, source="an example")
 >>> {name: round(share, 3) for name, share in plan.values.items()}, round(plan.mean, 12)
@@ -38,9 +38,9 @@ __all__ = ["LayerPlan", "norm_plan"]
 class LayerPlan(Record):
     """The share of each layer to keep, in (0, 1], by the layer's name.
 
-    ``source`` says which rule made it, ``target`` the share of all ``parameters`` (by layer) it is meant to keep,
-    ``unscored`` which layers keep the target because the rule gives them no score, and
-    ``origin.inputs["network"]`` is the digest of the network it was made for.
+    ``source`` names the rule, ``target`` is the share of all ``parameters`` (by layer) to keep, ``unscored`` lists the
+    layers that keep the target because the rule gives them no score, and ``origin.inputs["network"]`` is the digest of
+    the network.
     """
 
     values: dict[str, float]
@@ -124,8 +124,8 @@ def norm_plan(
 ) -> LayerPlan:
     """Layers with larger weights keep more: the score is the root mean square, sqrt(Σ w²/p) over p parameters.
 
-    The simple baseline: what global magnitude pruning does over all layers at once, softened by
-    ``spread``. A layer that holds NaN or infinity has no score.
+    A simple baseline, similar to global magnitude pruning over all layers at once but limited by ``spread``. A layer
+    that holds NaN or infinity has no score.
     """
     found = opened(network)
     scores: dict[str, float | None] = {}
@@ -149,7 +149,7 @@ def _stretched(scores: list[float], keep: float, spread: float) -> list[float]:
 def _rescaled(shares: list[float], sizes: list[int], keep: float) -> list[float]:
     """min(1, c·share) with the c for which their mean, weighted by size, is ``keep``.
 
-    The largest shares reach 1 first, so they are taken out one after the other until the rest stays below.
+    The largest shares reach 1 first, so they are fixed at 1 one after the other until the rest stays below.
     """
     if not any(sizes):
         return shares

@@ -1,14 +1,13 @@
 """Multiply–accumulate operations (MACs) of a network for one input.
 
-Counted where they happen, in a forward pass, so that a layer used twice counts twice and one that is never reached
-counts nothing:
+They are counted in a forward pass, so that a layer used twice counts twice and an unused layer counts nothing:
 
     Linear                   outputs · inputs
     Conv                     output positions · output channels · (input channels / groups) · kernel size
     transposed Conv          input positions · input channels · (output channels / groups) · kernel size
 
-Biases, norms, activations and pools are left out, as the field does: they are additions, or few. What padding adds to
-the border of an image counts like a value, as the field has it; with ``zeros=False`` it does not, nor do weights of 0.
+Biases, norms, activations and pools are left out, as is usual: they are additions, or few. Padding at the border of an
+image counts like a value, as is usual; with ``zeros=False`` neither padding nor weights of 0 count.
 
 >>> operations(nn.Sequential(nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 10)), torch.zeros(1, 784))
 238200
@@ -41,8 +40,8 @@ _Layer = nn.Linear | _ConvNd | Int8Layer
 class Operations(Record):
     """MACs of one input per layer, in the order of the network.
 
-    ``uncounted`` names what holds weights (parameters of two or more dimensions) and was not counted: layers of other
-    kinds, and layers that the pass did not reach or whose weights were used from outside.
+    ``uncounted`` names modules with weights (parameters of two or more dimensions) that were not counted: layers of
+    other kinds, and layers that were not called themselves.
     """
 
     layers: dict[str, int]
@@ -55,16 +54,16 @@ class Operations(Record):
 
 
 def operations(network: nn.Module, example: Tensor) -> int:
-    """The MACs of one input of the kind of ``example`` (a batch; its first row is taken) in Linear and Conv layers."""
+    """The MACs of all Linear and Conv layers for the first row of ``example`` (a batch)."""
     return count_operations(network, example).total
 
 
 @torch.no_grad()
 def count_operations(network: nn.Module, example: Tensor, *, zeros: bool = True) -> Operations:
-    """The MACs of each Linear and Conv layer for the first row of ``example``; ``network`` itself is not touched.
+    """The MACs of each Linear and Conv layer for the first row of ``example``; ``network`` itself is not changed.
 
-    Without ``zeros`` those with a zero of the padding or a weight of 0 are left out (padding only of plain
-    convolutions): the connections of the network, as spikes are counted too.
+    With ``zeros=False``, MACs with padding (of plain convolutions) or with a weight of 0 are left out. This counts the
+    connections of the network, as the synaptic operations of spikes are counted.
     """
     if example.dim() < 2 or len(example) == 0:
         raise UsageError(f"the example must be a batch of at least one input, not of shape {tuple(example.shape)}")
@@ -74,7 +73,7 @@ def count_operations(network: nn.Module, example: Tensor, *, zeros: bool = True)
 
     def note(layer: _Layer, inputs: tuple[Any, ...], output: Tensor) -> None:
         if not inputs:
-            raise UsageError(f"a {type(layer).__name__} is given its input by name (input=…); give it plainly")
+            raise UsageError(f"a {type(layer).__name__} gets its input as a keyword (input=…); pass it by position")
         found = _of_layer(layer, inputs[0], output) if zeros else _connected(layer, inputs[0], output)
         counts[layer] = counts.get(layer, 0) + found
 
@@ -96,15 +95,14 @@ def _of_layer(layer: _Layer, entering: Tensor, leaving: Tensor) -> int:
     if isinstance(layer, nn.Linear):
         return leaving.numel() * layer.in_features
     kernel = math.prod(layer.kernel_size)
-    if isinstance(
-        layer, _ConvTransposeNd
-    ):  # every input value is spread over a kernel of every output channel it reaches
+    if isinstance(layer, _ConvTransposeNd):
+        # Every input value is spread over a kernel of every output channel of its group.
         return entering.numel() * (layer.out_channels // layer.groups) * kernel
     return leaving.numel() * (layer.in_channels // layer.groups) * kernel
 
 
 def _connected(layer: _Layer, entering: Tensor, leaving: Tensor) -> int:
-    """The same with the weights that are not 0, and values inside the image."""
+    """The MACs with non-zero weights and values inside the image only."""
     kept = layer.weight != 0
     if isinstance(layer, Int8Layer):
         return int(layer.summed(torch.ones_like(entering, dtype=torch.float64), kept.double()).sum())

@@ -1,8 +1,8 @@
-"""The type a network computes in, and whether this CPU can.
+"""The type a network computes in, and whether this CPU supports it.
 
-Some machines announce instructions for 16-bit numbers that they do not have, mostly virtual ones: the first product
-ends Python with an illegal instruction, which nothing can catch. So a small product and a small convolution are tried
-in a child process, once for each type, and only when a network of that type is about to run on the CPU.
+Some machines, mostly virtual ones, announce instructions for 16-bit numbers that they do not have: the first product
+then ends Python with an illegal instruction, which cannot be caught. So a small product and a small convolution are
+tried in a child process, once for each type, and only when a network of that type is about to run on the CPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weightsmith.core.errors import UsageError
 __all__ = ["how_python_ends", "input_type", "like_of"]
 
 _PROBED = (torch.bfloat16, torch.float16)
-# oneDNN, which multiplies for torch on CPUs, then uses no instructions for 16-bit floats; it reads this at its start.
+# With this setting oneDNN, torch's library for CPUs, uses no 16-bit instructions; it is read when oneDNN starts.
 _WAY_OUT = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"}
 # Large enough for torch to hand them to oneDNN, forward and backward.
 _TRIAL = """
@@ -34,10 +34,10 @@ for layer, shape in (torch.nn.Linear(64, 64), (64, 64)), (torch.nn.Conv2d(16, 16
 
 
 def like_of(network: nn.Module, device: torch.device | None = None) -> Tensor:
-    """A tensor of the type and on the device that ``network`` computes with; one without parameters takes float32.
+    """A tensor with the type and device of ``network``; float32 for a network without parameters.
 
-    Refuses a network with a layer of a type that would end Python on this CPU, unless it is to run on another
-    ``device``. Everything that runs a network asks here first.
+    Refuses a network with a layer of a type that would crash Python on this CPU, unless it is to run on another
+    ``device``. Everything that runs a network calls this first.
     """
     floating = [(name, value) for name, value in network.named_parameters() if value.is_floating_point()]
     for name, value in floating:
@@ -47,16 +47,16 @@ def like_of(network: nn.Module, device: torch.device | None = None) -> Tensor:
             setting = " ".join(f"{key}={word}" for key, word in _WAY_OUT.items())
             other = "" if how_python_ends(value.dtype, eased=True) else f", or start Python with {setting}"
             raise UsageError(
-                f"{layer or type(network).__name__} is of type {kind}, and products of that type end Python on this "
+                f"{layer or type(network).__name__} is of type {kind}, and products of that type crash Python on this "
                 f"CPU ({end}); make it float32 with network.float(){other}"
             )
     return floating[0][1] if floating else torch.empty(0)
 
 
 def input_type(network: nn.Module) -> torch.dtype:
-    """The type of the inputs of ``network``: whole numbers (tokens) if it begins with an embedding, else its own.
+    """The type of the inputs of ``network``: int64 (tokens) if it begins with an embedding, else its own type.
 
-    It begins with its first layer that has parameters.
+    The first layer with parameters decides.
 
     >>> input_type(nn.Sequential(nn.Embedding(10, 2), nn.Flatten(), nn.Linear(8, 2))), input_type(nn.Linear(8, 2))
     (torch.int64, torch.float32)
@@ -68,10 +68,10 @@ def input_type(network: nn.Module) -> torch.dtype:
 
 @functools.cache
 def how_python_ends(dtype: torch.dtype, *, eased: bool = False) -> str | None:
-    """How a child process ends that multiplies in ``dtype`` on the CPU ("illegal instruction"); None if it survives.
+    """The signal that ends a child process multiplying in ``dtype`` on the CPU ("illegal instruction"), or None.
 
-    ``eased``: without the instructions for 16-bit floats. A child that ends with a Python error survived: torch then
-    says itself what it cannot do.
+    ``eased``: without the instructions for 16-bit floats. A child that ends with a Python error counts as None: torch
+    then reports by itself what it does not support.
     """
     words = [sys.executable, "-c", _TRIAL, str(dtype).removeprefix("torch.")]
     told = os.environ | _WAY_OUT if eased else None

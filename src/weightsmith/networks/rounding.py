@@ -1,4 +1,4 @@
-"""Round a network to 8 bits: the ranges of its activations come from unlabelled rows, nothing is trained."""
+"""Round a network to 8 bits without training: the ranges of its activations come from unlabelled rows."""
 
 from __future__ import annotations
 

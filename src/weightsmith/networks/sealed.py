@@ -1,10 +1,11 @@
 """Sealed safetensors files: a digest over the whole file detects any flipped bit.
 
 The file is an ordinary safetensors file that every other tool reads. Its metadata holds our content under
-``weightsmith`` and, under ``weightsmith.seal``, SHA-256 over *all* bytes of the file, the 64 digits of the seal itself
-taken as zeros. Either key without the other is damage as well, so a flip inside a key name is noticed too. A third key,
-``weightsmith.kinds``, says what names and shapes do not: the kinds of layers, with the groups of convolutions.
-The header is written by us because the library orders metadata at random: equal networks give equal bytes.
+``weightsmith`` and, under ``weightsmith.seal``, the SHA-256 of *all* bytes of the file, with the 64 digits of the seal
+itself set to zero. A file with only one of the two keys is damaged too, so a flipped bit inside a key name is also
+detected. A third key, ``weightsmith.kinds``, holds what names and shapes do not show: the kinds of layers, with the
+groups of convolutions. We write the header ourselves because the library orders metadata at random; so equal networks
+give equal bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from weightsmith.core.storage import reading, write_atomic
 __all__ = ["KINDS", "check_seal", "is_sealed", "sealed_content", "write_sealed"]
 
 KINDS = "weightsmith.kinds"
-"""The key of the kinds of layers: JSON, a text of :class:`weightsmith.networks.layers.forms.Form` by tensor."""
+"""The key of the kinds of layers: JSON, the text of a :class:`weightsmith.networks.layers.forms.Form` per tensor."""
 
 _CONTENT, _SEAL = "weightsmith", "weightsmith.seal"
 _BLANK = "0" * 64
@@ -41,7 +42,7 @@ def write_sealed(
 ) -> Path:
     """Write ``tensors``, our ``content`` (text) and the ``kinds`` of layers by the name of their tensor.
 
-    Atomically, sealed, the same bytes for the same input.
+    The file is written atomically and sealed; the same input gives the same bytes.
     """
     for name, tensor in tensors.items():
         if tensor.dtype not in _DTYPES:
@@ -83,7 +84,7 @@ def sealed_content(metadata: Mapping[str, str]) -> str:
 
 
 def check_seal(path: str | Path, metadata: Mapping[str, str]) -> None:
-    """Read a sealed file once, in blocks; a seal that is missing or does not fit is refused."""
+    """Read a sealed file once, in blocks; refuse it if the seal is missing or does not match."""
     seal = metadata.get(_SEAL)
     if seal is None or _CONTENT not in metadata:
         raise FileRefused(path, "is damaged: its seal or its card is missing")

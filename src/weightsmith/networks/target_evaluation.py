@@ -1,6 +1,6 @@
 """Evaluations of networks whose targets are not classes: labels that are on or off, and values.
 
-Errors are in the units of the data: what a network was trained on, (y − mean) / deviation, is undone by its card.
+Errors are in the units of the data: the scaling of the targets in training, (y − mean) / deviation, is undone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _POINTS = 400  # rows kept for a figure of residuals
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelEvaluation(Evaluation):
-    """Labels that are each on or off: ``accuracy`` counts the rows of which all are right.
+    """Labels that are each on or off: ``accuracy`` counts the rows with all labels right.
 
     ``labels_right`` is the share of single labels that are right (Student's interval over rows, because the labels of a
-    row depend on each other). For each label: rows that have it, rows called so, rows that are both, and ``recall``.
-    ``loss`` is the mean binary cross-entropy; there is no matrix of confusions.
+    row depend on each other). For each label: rows that have it (``positives``), rows predicted to have it
+    (``called``), rows that are both (``found``), and ``recall``. ``loss`` is the mean binary cross-entropy; there is no
+    confusion matrix.
     """
 
     labels_right: Interval | None
@@ -43,11 +44,11 @@ class LabelEvaluation(Evaluation):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ValueErrors(Record):
-    """One value that is predicted: errors in its own unit, and its residuals (target − answer).
+    """One predicted value: errors in its own unit, and its residuals (target − prediction).
 
-    ``rmse`` is √(mean of squared errors), its interval the root of Student's for the squares; ``mae`` the mean absolute
-    error; ``bias`` the mean residual. ``quantiles`` are those of the residuals at 5, 25, 50, 75 and 95 %. ``points``
-    are (target, answer) of rows spread over the split.
+    ``rmse`` is √(mean of squared errors), its interval the root of Student's interval for the squares; ``mae`` the mean
+    absolute error; ``bias`` the mean residual. ``quantiles`` are the quantiles of the residuals at 5, 25, 50, 75 and
+    95 %. ``points`` are (target, prediction) for rows spread over the split.
     """
 
     name: str
@@ -62,9 +63,9 @@ class ValueErrors(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RegressionEvaluation(Record):
-    """R² = 1 − Σe²/Σ(y − ȳ)², the share of the variance that is explained, and the errors of every value.
+    """R² = 1 − Σe²/Σ(y − ȳ)², the share of explained variance, and the errors of every value.
 
-    ``r2`` is its mean over the values, with Student's interval over rows for targets that differ as these do.
+    ``r2`` is its mean over the values, with Student's interval over rows, given the variance of these targets.
     """
 
     data: str
@@ -78,12 +79,12 @@ class RegressionEvaluation(Record):
 
     @property
     def score(self) -> Interval:
-        """What networks on these rows are compared by."""
+        """The number by which networks are compared."""
         return self.r2
 
 
 def label_evaluation(answers: Tensor, targets: Tensor, names: tuple[str, ...], **told: Any) -> LabelEvaluation:
-    """The evaluation of ``answers`` against labels; ``told`` are the fields that every evaluation has."""
+    """The evaluation of ``answers`` against labels; ``told`` are the fields common to all evaluations."""
     right = scoring_of(targets).rows(answers, targets)
     finite = answers.isfinite().all(dim=1)
     on = answers > 0
@@ -112,9 +113,9 @@ def label_evaluation(answers: Tensor, targets: Tensor, names: tuple[str, ...], *
 def regression_evaluation(
     answers: Tensor, targets: Tensor, names: tuple[str, ...], outputs: Normalisation, **told: Any
 ) -> RegressionEvaluation:
-    """The evaluation of ``answers`` against values, both as the network has them: scaled by ``outputs``."""
+    """The evaluation of ``answers`` against values, both on the network's scale (``outputs``)."""
     if len(targets) < 2:
-        raise DataMismatch("one row has an error, but no interval and no R²; evaluate at least two")
+        raise DataMismatch("R² and intervals need at least two rows, not one")
     scores = scoring_of(targets).rows(answers, targets).numpy()
     given, wanted = outputs.undo(answers.double()).numpy(), outputs.undo(targets.double()).numpy()
     return RegressionEvaluation(

@@ -1,11 +1,12 @@
 """Weight files: names and shapes at once, values one tensor at a time.
 
 :func:`open_weights` finds the format by content, checks every declared size against the size of the file before
-anything is allocated, and refuses what could run code, leave its folder or exhaust memory. One interface for all:
+anything is allocated, and refuses files that could run code, leave their folder or exhaust memory. One interface for
+all formats:
 
     weights.entries     name → shape and type, in file order, without reading a value
     weights.tensor(n)   a copy of the values of one tensor, float32 (float64 stays)
-    weights.left_out    what the file also holds and could not be read as weights, with the reason
+    weights.left_out    other contents of the file that could not be read as weights, with the reason
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        """The bytes the values take as stored."""
+        """The size of the stored values in bytes."""
         return self.parameters * self.torch_dtype.itemsize
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """The stored type as torch knows it."""
+        """The stored type as a torch type."""
         found = getattr(torch, self.dtype, None)
         if not isinstance(found, torch.dtype):
             raise UnknownName("tensor type", self.dtype, ["float32", "float64", "float16", "bfloat16", "int8"])
@@ -78,9 +79,9 @@ class LeftOut:
 class Weights(ABC):
     """A weight file. A reader passes its stored tensors to ``__init__`` and implements ``_read`` for one of them.
 
-    ``kinds`` is what the format itself says a tensor is: a form of :mod:`weightsmith.networks.layers.forms` such as
-    ``Conv2d(groups=2)``, or ``Bias``, ``Scale``, ``Buffer``. ``aliases`` maps a name to the earlier name whose values
-    it shares (tied weights); both are entries.
+    ``kinds`` are the kinds of tensors that the format itself states: a form of
+    :mod:`weightsmith.networks.layers.forms` such as ``Conv2d(groups=2)``, or ``Bias``, ``Scale``, ``Buffer``.
+    ``aliases`` maps a name to the earlier name whose values it shares (tied weights); both are entries.
     """
 
     format: ClassVar[str]
@@ -147,19 +148,19 @@ class Weights(ABC):
         return as_float(raw)
 
     def check_unchanged(self) -> None:
-        """Refuse to go on with a file that was written since it was opened: what is known of it is no longer true."""
+        """Refuse a file that was written since it was opened: its entries may no longer be right."""
         if self._signature is not None and _signature(self.path) != self._signature:
             raise FileRefused(self.path, "was changed or removed since it was opened: open it again")
 
     def check_memory(self, what: str, needed: int) -> None:
-        """Refuse what needs more bytes than are free, before they are asked for."""
+        """Refuse an allocation that needs more bytes than are free, before it is made."""
         if needed > (free := free_memory()):
             raise FileRefused(
                 self.path, f"{what} needs {bytes_text(needed)} of memory, and {bytes_text(free)} are free"
             )
 
     def is_real(self, name: str) -> bool:
-        """Whether the values of ``name`` are real numbers, if need be after scaling; otherwise it is a buffer."""
+        """Whether the values of ``name`` are real numbers, possibly after scaling; otherwise it is a buffer."""
         return self.entries[name].is_float or name in self._scalings
 
     def tensor_as_stored(self, name: str) -> Tensor:
@@ -168,7 +169,7 @@ class Weights(ABC):
         return values if name in self._scalings else values.to(self.entries[name].torch_dtype)
 
     def as_written(self, name: str) -> Tensor:
-        """The tensor ``name`` of the file as it is, also a scale, and quantised numbers without theirs."""
+        """The tensor ``name`` exactly as stored, also a scale; quantised integers are not scaled."""
         if name not in self.stored:
             raise UnknownName(f"tensor of {self.path.name}", name, list(self.stored)[:5])
         self.check_unchanged()
@@ -195,7 +196,7 @@ def as_float(values: Tensor) -> Tensor:
 
 
 def open_weights(path: str | Path) -> Weights:
-    """Open a weight file or a folder of them; :class:`FileRefused` says why when it cannot be.
+    """Open a weight file or a folder of them; :class:`FileRefused` gives the reason if that fails.
 
     safetensors, sharded folders (``*.index.json``), torch files (``.pt .pth .th .bin .tar``), ``.npz``, ONNX and Keras
     (``.keras``, ``.weights.h5``, ``.h5``). The content decides, not the suffix; nothing in a file can run code.
@@ -218,8 +219,8 @@ def _signature(path: Path) -> tuple[int, int, int] | None:
 
 
 def _check_plausible(path: Path, name: str, shape: tuple[int, ...]) -> None:
-    """Refuse names that would act on a terminal, and shapes whose product no machine can count."""
+    """Refuse names with control characters, and impossibly large shapes."""
     if not name.isprintable():
-        raise FileRefused(path, f"a tensor is called {name[:60]!r}: control characters in a name")
+        raise FileRefused(path, f"the name of a tensor has control characters: {name[:60]!r}")
     if len(shape) > 64 or math.prod(max(1, size) for size in shape) >= 1 << 60:
         raise FileRefused(path, f"tensor {name[:60]!r} has an impossible shape")

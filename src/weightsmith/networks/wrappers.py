@@ -1,8 +1,8 @@
-"""Modules around a module: compiled, parallel and scripted ones.
+"""Wrapped modules: compiled, parallel and scripted ones.
 
 ``torch.compile`` and ``DataParallel`` compute what the module inside computes, but hide its layers from hooks and put a
-prefix before its names; so the module inside is taken. A scripted or traced module has no Python left inside: it is
-evaluated and graded, and what must look at its layers or change them, training included, refuses it.
+prefix before its names; so the module inside is used. A scripted or traced module has no Python layers inside: it can
+be evaluated and graded, but everything that inspects or changes its layers, including training, refuses it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def unwrapped(network: nn.Module) -> nn.Module:
 
 
 def check_open(network: nn.Module) -> None:
-    """Refuse a module whose layers cannot be looked at or changed."""
+    """Refuse a module whose layers cannot be inspected or changed."""
     for name, module in network.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             kind = getattr(module, "original_name", type(module).__name__)

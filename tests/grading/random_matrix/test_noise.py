@@ -244,7 +244,7 @@ def test_each_matrix_has_its_own_dead_rows():
     assert bulk.spikes == 0
     assert bulk.sigma == pytest.approx(0.1, rel=0.05)
     assert fit_bulk(found, rows=90).to_dict() == fit_bulk(found).to_dict() != bulk.to_dict()
-    with pytest.raises(UsageError, match="rows are given for 2 matrices of a layer that has 6"):
+    with pytest.raises(UsageError, match="rows has 2 entries, but the layer has 6 matrices"):
         fit_bulk(found, rows=[90, 80])
 
 

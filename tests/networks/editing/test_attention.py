@@ -60,7 +60,7 @@ def test_a_head_that_goes_is_a_head_whose_values_are_not_read() -> None:
     assert (type(attention), attention.num_heads) == (FewerHeads, 3)
     torch.testing.assert_close(small(x), silent(x), rtol=1e-4, atol=1e-5)
     assert type(close_heads(small).self_attn) is FewerHeads  # one is missing
-    with pytest.raises(UsageError, match="not those of heads of 2 values"):
+    with pytest.raises(UsageError, match="does not fit heads of 2 values"):
         set_tensors(attention, {"in_proj_weight": torch.zeros(16, 8), "in_proj_bias": torch.zeros(16)})
 
 

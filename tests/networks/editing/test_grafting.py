@@ -213,7 +213,7 @@ def test_one_block_of_ones_own_module_if_it_can_be_traced():
         ({"reuse": 9}, "has 4 blocks to reuse, not 9"),
         ({"reuse": 0}, "reuse must be ≥ 1"),
         ({"hiden": (3,)}, "did you mean 'hidden'"),
-        ({"input_shape": (7,)}, "cannot be made into"),
+        ({"input_shape": (7,)}, "cannot be converted to"),
         ({"classes": 0}, "classes must be ≥ 1"),
     ],
 )
@@ -234,7 +234,7 @@ def test_a_changed_base_is_refused():
     ("base", "message"),
     [
         ("os:getcwd", "unknown network 'os'"),
-        ("resnet:20", "must tell its input_shape and classes"),
+        ("resnet:20", "must give its input_shape and classes"),
         ("vgg:7,input_shape=[3,8,8],classes=2", "depth must be one of"),
     ],
 )
@@ -325,9 +325,9 @@ def test_only_what_is_needed_is_done(given, wanted, layers):
 @pytest.mark.parametrize(
     ("given", "wanted", "normalisation", "message"),
     [
-        ((12,), (13,), NONE, r"\(12,\) cannot be made into the \(13,\)"),
-        ((2, 4, 4), (3, 4, 4), NONE, "cannot be made into"),
-        ((1, 4, 4), (20,), NONE, "cannot be made into"),
+        ((12,), (13,), NONE, r"\(12,\) cannot be converted to the \(13,\)"),
+        ((2, 4, 4), (3, 4, 4), NONE, "cannot be converted to"),
+        ((1, 4, 4), (20,), NONE, "cannot be converted to"),
         ((3, 4, 4), (3, 5, 5), IMAGENET, "belongs on the card"),
     ],
 )

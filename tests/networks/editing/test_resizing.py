@@ -89,17 +89,17 @@ def test_a_layer_without_bias_may_get_one():
 @pytest.mark.parametrize(
     ("layer", "tensors", "message"),
     [
-        (nn.LSTM(2, 3), {"weight": torch.ones(2)}, "LSTM cannot be given other sizes"),
-        (nn.ReLU(), {}, "ReLU cannot be given other sizes"),
+        (nn.LSTM(2, 3), {"weight": torch.ones(2)}, "LSTM cannot be resized"),
+        (nn.ReLU(), {}, "ReLU cannot be resized"),
         (nn.Linear(2, 3), {"weights": torch.ones(3, 2)}, "unknown tensor .* did you mean 'weight'"),
         (nn.BatchNorm1d(3, affine=False), {"bias": torch.ones(3)}, "unknown tensor"),
         (nn.Linear(2, 3), {"weight": torch.ones(2, 2)}, r"bias of shape \(3,\) does not fit .* \(2,\) would"),
-        (nn.Linear(2, 3), {"weight": torch.ones(0, 2), "bias": torch.ones(0)}, "leaves it no unit"),
+        (nn.Linear(2, 3), {"weight": torch.ones(0, 2), "bias": torch.ones(0)}, "leaves no units"),
         (nn.Linear(2, 3), {"weight": torch.ones(3)}, "must have 2 axes"),
         (nn.Linear(2, 3), {"bias": torch.ones(3, 1)}, "does not fit"),
         (nn.Conv2d(2, 3, 3), {"weight": torch.ones(3, 2, 1, 3)}, r"\(3, 2, 3, 3\) would"),
         (nn.Conv2d(4, 4, 1, groups=2), {"weight": torch.ones(3, 2, 1, 1)}, "cannot be split into 2 groups"),
-        (nn.Conv2d(4, 8, 1, groups=4), {"weight": torch.ones(3, 1, 1, 1)}, "gives 2 channels for each"),
+        (nn.Conv2d(4, 8, 1, groups=4), {"weight": torch.ones(3, 1, 1, 1)}, "gives 2 channels per input"),
         (nn.GroupNorm(2, 4), {"weight": torch.ones(3), "bias": torch.ones(3)}, "cannot be split into 2 groups"),
         (nn.BatchNorm1d(3), {"weight": torch.ones(2), "bias": torch.ones(2)}, "running_mean of shape"),
         (nn.LazyLinear(3), {"bias": torch.ones(3)}, "no size yet"),
@@ -179,7 +179,7 @@ def test_resize_gives_a_bias_where_the_shapes_have_one():
     ("changes", "message"),
     [
         ({"tail.weight": (3,)}, "tail.weight: the network has no such tensor"),
-        ({"scale": (3,)}, "Own cannot be given other sizes"),
+        ({"scale": (3,)}, "Own cannot be resized"),
         ({"head.weight": (2, 6)}, "head: bias of shape"),
         ({"body.1.weight": (10**9,)}, "body.1: bias of shape"),
     ],
@@ -202,7 +202,7 @@ def test_a_computed_weight_that_stays_as_it_is_does_no_harm():
     network = nn.Sequential(nn.Linear(4, 3), parametrizations.weight_norm(nn.Linear(3, 2)))
     resize(network, {**shapes_of(network), "0.weight": (3, 5)})
     assert network[0].in_features == 5
-    with pytest.raises(UsageError, match=r"1\.parametrizations.weight: a .* cannot be given other sizes"):
+    with pytest.raises(UsageError, match=r"1\.parametrizations.weight: a .* cannot be resized"):
         resize(network, {**shapes_of(network), "1.parametrizations.weight.original1": (2, 4)})
 
 

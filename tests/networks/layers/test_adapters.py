@@ -209,10 +209,10 @@ def test_a_bias_of_a_part_is_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ([1], "is not the configuration of an adapter: no object"),
+        ([1], "is not the configuration of an adapter: not a JSON object"),
         ({**CONFIG, "lora_alpha": -1}, "lora_alpha is -1: not a number > 0"),
         ({**CONFIG, "r": "2"}, "r is '2': not a number > 0"),
-        ({**CONFIG, "alpha_pattern": [1]}, "alpha_pattern is no object"),
+        ({**CONFIG, "alpha_pattern": [1]}, "alpha_pattern is not an object"),
     ],
 )
 def test_a_wrong_configuration_is_refused(tmp_path, config, message):

@@ -235,7 +235,7 @@ def test_groups_that_are_no_numbers_are_refused(text):
 
 def test_groups_that_do_not_fit_are_refused():
     weights = {"conv1.weight": torch.zeros(8, 3, 3, 3), "fc.weight": torch.zeros(8, 3)}
-    with pytest.raises(OptionError, match="8 filters of conv1 are not 3 groups"):
+    with pytest.raises(OptionError, match="8 filters of conv1 do not form 3 groups"):
         walk(weights, conv_groups="conv1=3")
     with pytest.raises(UnknownName, match="convolution"):
         walk(weights, conv_groups="fc=2")

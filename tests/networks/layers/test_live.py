@@ -224,7 +224,7 @@ def test_a_model_without_weights_is_refused():
 
 def test_keras_two_is_refused():
     model = type("Model", (), {"__module__": "tf_keras.engine"})()
-    with pytest.raises(UsageError, match="a model of Keras 2 is not walked"):
+    with pytest.raises(UsageError, match="a model of Keras 2 cannot be read from memory"):
         walk(model)
 
 

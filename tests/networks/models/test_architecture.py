@@ -49,7 +49,7 @@ def test_the_data_complete_what_a_person_typed():
     assert fitted.fitted((784,), 10).input_shape == (1, 28, 28)
     with pytest.raises(DataMismatch, match=r"takes inputs of shape \(1, 28, 28\), the data have \(3, 32, 32\)"):
         fitted.fitted((3, 32, 32), 10)
-    with pytest.raises(DataMismatch, match="tells 10 classes apart, the data have 100"):
+    with pytest.raises(DataMismatch, match="has 10 classes, the data have 100"):
         fitted.fitted((784,), 100)
     with pytest.raises(OptionError, match="needs input_shape and classes"):
         Architecture.parse("mlp:300").build()
@@ -244,7 +244,7 @@ def test_an_architecture_without_widths_says_so():
             return torch.nn.Linear(4, 2)
 
     try:
-        with pytest.raises(OptionError, match="fixed has no form in which its layers have other widths"):
+        with pytest.raises(OptionError, match="fixed cannot be built with other layer widths"):
             Fixed(input_shape=(4,), classes=2).resized({"": 1})
     finally:
         del Architecture.members["fixed"]

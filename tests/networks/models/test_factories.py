@@ -96,7 +96,7 @@ def test_two_files_of_one_name_are_two_modules(folder):
         ("nets/part_nets.py:number", "gives a int, not a torch.nn.Module"),
         ("nets/other.py:PartNet", "no such file"),
         ("nets/part_net.py:PartNet", "no such file; did you mean 'part_nets.py'"),
-        ("nets/part_nets.py", r"which class of it\? nets/part_nets.py:PartNet"),
+        ("nets/part_nets.py", "name its class: nets/part_nets.py:PartNet"),
         ("nets/part_nets.py:PartNet,width=abc", "width takes a number, such as its default 8, not 'abc'"),
         ("bad_nets:PartNet", "importing bad_nets fails .*not today"),
         ("missing_nets:PartNet", "no module 'missing_nets'"),

@@ -112,7 +112,7 @@ def test_names_that_are_not_on_the_list(function, protocol):
         (b"\x80\x02K\x01K\x02a.", "cut off"),
         (b"\x80\x02K\x01)R.", "calls something"),
         (b"\x80\x02K\x01}b.", "sets attributes"),
-        (b"\x80\x02K\x01Q.", "no storage"),
+        (b"\x80\x02K\x01Q.", "not a storage"),
         (b"\x80\x02ctorch\nfloat32\n)R.", "calls 'float32'"),
         (b"\x80\x02\x82\x01.", "opcode EXT1"),
         (b"\x80\x02)\x81.", "cut off"),

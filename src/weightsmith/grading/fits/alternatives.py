@@ -13,11 +13,11 @@ With ℓᵢ the difference of the log-likelihoods of the i-th eigenvalue, power 
     p           P(|Z| ≥ |V|)                of a ratio this far from 0 if neither is nearer the truth
 
 (Q. H. Vuong, Econometrica 57 (1989) 307; Clauset, Shalizi & Newman, SIAM Review 51 (2009) 661, section 5, appendix C.)
-The truncated power law holds the power law as beta = 0, so that R ≤ 0, and there p = P(χ²₁ ≥ −2R) (S. S. Wilks, Ann.
-Math. Stat. 9 (1938) 60). As beta = 0 is the edge of what is allowed, that p is up to twice too large.
+The truncated power law contains the power law as beta = 0, so that R ≤ 0, and its p is P(χ²₁ ≥ −2R) (S. S. Wilks, Ann.
+Math. Stat. 9 (1938) 60). As beta = 0 is the edge of the allowed range, this p is up to twice too large.
 
-λ_min was chosen to suit the power law, and eigenvalues repel each other while the test takes them for independent:
-read p as a guide.
+λ_min was chosen to suit the power law, and eigenvalues repel each other, while the test assumes independence: read p as
+a guide.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from weightsmith.grading.fits.powerlaw import PowerLaw
 __all__ = ["Alternative", "compare_tails"]
 
 _LEVEL = 0.1  # of p, below which one of the two is favoured (Clauset et al., section 5)
-_LEAST_TAIL = 3  # two parameters, and something left to judge them by
-_MOST_SPREAD = 1e300  # λ_max/λ_min: beyond it sums of λ/λ_min are no float64
+_LEAST_TAIL = 3  # one more than the parameters of an alternative
+_MOST_SPREAD = 1e300  # λ_max/λ_min: beyond it sums of λ/λ_min overflow
 _STRAIGHT = 2 - 1e-9
 _NO_CUTOFF = 1e-12
 
@@ -46,7 +46,7 @@ _NO_CUTOFF = 1e-12
 class Alternative(Record):
     """One comparison, as defined above; ``favours`` is "power law", ``name`` or, at p ≥ 0.1 or without p, "neither".
 
-    ``parameters`` are those of the formulas, in the units of λ. Where the best alternative *is* the power law,
+    ``parameters`` are those of the formulas, in the units of λ. If the best alternative *is* the power law,
     ``ratio`` is 0, ``normalised`` None, and ``reason`` says so.
     """
 
@@ -62,7 +62,7 @@ class Alternative(Record):
 class _Tail(NamedTuple):
     """The statistics behind the likelihoods: x = d/mean(d) and t = b/mean(b), with d = ln(λ/λ_min) and b = e^d − 1 − d.
 
-    In x the power law has the density e^(−x). ``edge`` is the h = −μ/σ of the best lognormal; None where there is none.
+    In x the power law has the density e^(−x). ``edge`` is h = −μ/σ of the best lognormal, or None without one.
     """
 
     xmin: float
@@ -76,8 +76,8 @@ class _Tail(NamedTuple):
 def compare_tails(eigenvalues: NDArray[np.float64], fit: PowerLaw) -> tuple[Alternative, ...]:
     """The alternatives on the tail of ``fit``, which was made from the same (ascending, positive) ``eigenvalues``.
 
-    Empty where the tail has fewer than 3 values or spans more than 300 decades. An alternative whose best fit is not
-    found, or is no float64 in the units of λ, is left out.
+    Empty if the tail has fewer than 3 values or spans more than 300 decades. An alternative whose fit does not
+    converge, or whose parameters overflow in the units of λ, is left out.
 
     >>> from weightsmith.grading.fits.powerlaw import fit_power_law
     >>> values = np.arange(1.0, 41)
@@ -89,7 +89,7 @@ def compare_tails(eigenvalues: NDArray[np.float64], fit: PowerLaw) -> tuple[Alte
     """
     values = np.asarray(eigenvalues, np.float64)[-fit.tail :]
     if values.size != fit.tail or values[0] != fit.xmin:
-        raise UsageError(f"a fit with {fit.tail} eigenvalues from {fit.xmin:g} up was not made from these eigenvalues")
+        raise UsageError(f"a fit with {fit.tail} eigenvalues from {fit.xmin:g} on was not made from these eigenvalues")
     if values.size < _LEAST_TAIL or values[-1] / _MOST_SPREAD > values[0]:
         return ()
     tail = _measured(values)
@@ -112,7 +112,7 @@ def _measured(values: NDArray[np.float64]) -> _Tail:
 def _exponential(tail: _Tail) -> Alternative:
     """rate = 1/(mean λ − λ_min), a closed form.
 
-    The difference is written in small terms, because in a narrow tail the two laws are nearly the same.
+    The difference is computed from small terms, because in a narrow tail the two laws are nearly equal.
     """
     scale = tail.mean + tail.mean_bend  # mean(e^d − 1)
     bent = tail.mean_bend / scale * (tail.x - tail.t)
@@ -121,7 +121,7 @@ def _exponential(tail: _Tail) -> Alternative:
 
 
 def _lognormal(tail: _Tail) -> Alternative:
-    """ln(λ/λ_min) is normal and cut off at 0: h from one equation, then σ from the mean."""
+    """ln(λ/λ_min) is normal, truncated at 0: h solves one equation, then σ follows from the mean."""
     from weightsmith.grading.fits.likelihood import inverse_mills
 
     if tail.edge is None:
@@ -134,9 +134,9 @@ def _lognormal(tail: _Tail) -> Alternative:
 
 
 def _truncated(tail: _Tail) -> Alternative | None:
-    """Newton's method in two parameters, unless the power law itself is the best; None if the best is not found.
+    """Newton's method in two parameters, unless the power law itself is best; None if it does not converge.
 
-    It is the best where the mean of e^d − 1 − d is not below what the power law expects, 1/(k(k − 1)) with k = α − 1.
+    The power law is best if the mean of e^d − 1 − d is at least its expectation, 1/(k(k − 1)) with k = α − 1.
     """
     from weightsmith.grading.fits.likelihood import inverse_mills, truncated_fit
 
@@ -144,7 +144,7 @@ def _truncated(tail: _Tail) -> Alternative | None:
     slope, cutoff, norm, is_found = 1.0, 0.0, 0.0, True
     if k <= 1 or k * (k - 1) * tail.mean_bend < 1:
         guess = 1.0, 0.1
-        if tail.edge is not None:  # in a narrow tail the two are the same
+        if tail.edge is not None:  # in a narrow tail the truncated power law equals the lognormal
             mean = inverse_mills(tail.edge)[1]
             guess = tail.edge * mean, tail.mean_bend * (mean / tail.mean) ** 2
         slope, cutoff, norm, is_found = truncated_fit(tail.mean, tail.mean_bend, *guess)
@@ -161,11 +161,11 @@ def _truncated(tail: _Tail) -> Alternative | None:
 def _judged(
     name: str, differences: NDArray[np.float64], parameters: dict[str, float], is_nested: bool = False
 ) -> Alternative:
-    """Vuong's test, or Wilks's where the alternative holds the power law."""
+    """Vuong's test, or Wilks's if the alternative contains the power law."""
     count = differences.size
     ratio = float(differences.sum())
     if is_nested:
-        ratio = min(ratio, 0.0)  # as it is but for rounding
+        ratio = min(ratio, 0.0)  # above 0 only by rounding
     centred = differences - ratio / count
     deviation = math.sqrt(float(centred @ centred) / count)
     normalised = ratio / (math.sqrt(count) * deviation) if deviation > 0 else None

@@ -1,8 +1,8 @@
-"""The exponents that other cuts would have given, weighted by how well each fits: averaging over λ_min.
+"""Averaging over λ_min: the exponents that other cuts would have given, weighted by how well each fits.
 
-The search for the smallest D believes one λ_min. Where a large body runs smoothly into the tail, several are about as
-good, and a resample of the same eigenvalues tends to choose the same one again. So of some 64 tails, their lengths n
-spread evenly on a logarithmic scale from ``least`` to all eigenvalues, each has its exponent and the weight
+The search for the smallest D settles on one λ_min. If a large body runs smoothly into the tail, several are about as
+good, and a resample of the same eigenvalues tends to choose the same one again. So up to 64 tails are considered, their
+lengths n spread evenly on a logarithmic scale from ``least`` to all eigenvalues, each with its exponent and the weight
 
     w ∝ n² · e^(−3.3·n·D²)
 
@@ -10,7 +10,7 @@ The exponential is the chance of a distance D or larger under the law with its e
 Assoc. 64 (1969) 387: for the exponential distribution, which ln λ follows beyond λ_min, the critical D·√n is 1.06 at
 5 %, against 1.36 with a known exponent, and e^(−2·n·D²) scales with its square). One n is the information in a tail,
 the other the width of its step on the grid. With ln(α − 1) of a tail normal around its estimate with variance 1/n,
-quantiles of the weighted mixture bound the exponents that the data leave open.
+quantiles of the weighted mixture bound the exponents that are compatible with the data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["averaged_range", "candidate_tails"]
 _GRID = 64
 _STEEPNESS = 3.3
 _ROUNDS = 30  # of bisection: to 10⁻⁹ of the range
-_NOTHING = 1e-17  # a weight that changes no digit of a share
+_NOTHING = 1e-17  # smaller weights change no digit of a share
 _BEYOND = 4.0  # standard deviations beyond the outermost centre
 
 

@@ -1,13 +1,13 @@
 """Compiled maximum-likelihood fits of the alternatives to a power law.
 
-Everything works on d = ln(λ/λ_min) ≥ 0, where the power law is the exponential density k·e^(−k·d), k = α − 1, and both
-families here hold it as a limit:
+Everything works on d = ln(λ/λ_min) ≥ 0, where the power law is the exponential density k·e^(−k·d), k = α − 1, which is
+a limit of both families here:
 
     lognormal               density ∝ exp(−(d − μ)²/2σ²)
     truncated power law     density ∝ exp(−k·d − b·(e^d − 1 − d)),  k = α + β·λ_min − 1,  b = β·λ_min
 
-The second is λ^(−α)·e^(−βλ) written so that nothing large cancels: e^d − 1 − d is about d²/2 where the tail is narrow
-(there α and β are huge and of opposite effect) and about λ/λ_min where it is long.
+The second is λ^(−α)·e^(−βλ) written so that no large terms cancel: e^d − 1 − d is about d²/2 if the tail is narrow
+(there α and β are huge and of opposite effect) and about λ/λ_min if it is long.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _DROP = 40.0  # e^-40 is beyond the last bit of a double
 _LEAST_PANELS = 4
 _MOST_STEPS = 100
 _MOST_HALVINGS = 40
-_ENOUGH = 1e-12  # of F: far below what a likelihood ratio can tell
+_ENOUGH = 1e-12  # of F: far below what matters in a likelihood ratio
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _bend(d: float) -> float:
-    """e^d − 1 − d, to the last digits for small d too."""
+    """e^d − 1 − d, accurate to the last digits also for small d."""
     if d > 1.0:
         return math.exp(d) - 1.0 - d
     total = 0.0
@@ -71,14 +71,14 @@ def inverse_mills(edge: float) -> tuple[float, float, float]:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _shape_above(edge: float, shape: float) -> float:
-    """How far E[d²]/E[d]² of a normal variable cut off at 0, with h = −μ/σ = ``edge``, is above ``shape``."""
+    """E[d²]/E[d]² of a normal variable truncated at 0, with h = −μ/σ = ``edge``, minus ``shape``."""
     _, mean, square = inverse_mills(edge)
     return square / (mean * mean) - shape
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def lognormal_edge(shape: float) -> float:
-    """The h = −μ/σ at which E[d²]/E[d]² of a normal variable cut off at 0 is ``shape``, between 1 and 2.
+    """The h = −μ/σ at which E[d²]/E[d]² of a normal variable truncated at 0 is ``shape``, between 1 and 2.
 
     It grows with h, from 1 to the 2 of the exponential density (A. C. Cohen, Ann. Math. Stat. 21 (1950) 557).
     """
@@ -90,7 +90,7 @@ def lognormal_edge(shape: float) -> float:
     while above < 0.0:
         high, low, below = 2.0 * high, high, above
         above = _shape_above(high, shape)
-    for _ in range(_MOST_STEPS):  # the Illinois method: the secant, weighted so that neither end stays where it is
+    for _ in range(_MOST_STEPS):  # the Illinois method: the secant, weighted so that both ends move
         middle = (low * above - high * below) / (above - below)
         if not low < middle < high or high - low <= 1e-15 * max(abs(low), abs(high)):
             break
@@ -112,7 +112,7 @@ def _exponent(x: float, slope: float, cutoff: float, unit: float, mean_bend: flo
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _support(slope: float, cutoff: float, unit: float, mean_bend: float) -> tuple[float, float, float]:
-    """Where the (log-concave) density is within e^-40 of its peak, and the logarithm of the peak."""
+    """The ends between which the (log-concave) density is within e^-40 of its peak, and the logarithm of the peak."""
     mode = 0.0
     if slope < 0.0:  # −κ = c·t'(x), t' = unit·(e^d − 1)/mean_bend
         mode = math.log1p(-slope * mean_bend / (cutoff * unit)) / unit
@@ -178,7 +178,7 @@ def _moments(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _start(slope: float, cutoff: float, unit: float, mean_bend: float) -> tuple[float, float]:
-    """The best of a few starting points: the one given, and shapes that fit tails over many decades."""
+    """The best of a few starting points: the given one, and others that fit tails over many decades."""
     least = np.inf
     best = slope, cutoff
     for guess in ((slope, cutoff), (1.0, 0.1), (0.7, 0.01), (0.3, 0.02), (-0.3, 0.05), (-1.0, 0.1)):
@@ -207,7 +207,7 @@ def truncated_fit(unit: float, mean_bend: float, slope: float, cutoff: float) ->
             break
         cutoff_step = max((xx * t_gap - xt * x_gap) / area, -0.9 * cutoff)  # c stays positive
         slope_step = (x_gap - xt * cutoff_step) / xx
-        gain = slope_step * x_gap + cutoff_step * t_gap  # about twice what this step takes from F
+        gain = slope_step * x_gap + cutoff_step * t_gap  # about twice the decrease of F in this step
         before = slope + cutoff + norm
         scale = 1.0
         for _ in range(_MOST_HALVINGS):

@@ -3,12 +3,12 @@
 For the n eigenvalues λ ≥ λ_min, ascending, i = 0 … n−1:
 
     α = 1 + n / Σ ln(λᵢ/λ_min)                          maximum likelihood
-    σ = (α − 1) / √n                                    its standard error for a λ_min that is known
+    σ = (α − 1) / √n                                    its standard error if λ_min is known
     D = maxᵢ | i/n − (1 − (λᵢ/λ_min)^(1−α)) |           distance to the lower empirical distribution function
 
 (Clauset, Shalizi & Newman, SIAM Review 51 (2009) 661, eqs. 3.1, 3.2 and section 3.3.) At λᵢ the empirical distribution
-function jumps from i/n to (i + 1)/n; D looks at the lower value alone, as WeightWatcher does. Looking at both prefers
-other λ_min. σ leaves out that λ_min was chosen; the interval of :mod:`weightsmith.grading.fits.resampling` does not.
+function jumps from i/n to (i + 1)/n; D uses the lower value only, as WeightWatcher does. Using both would choose other
+λ_min. σ ignores the uncertainty of λ_min; the interval of :mod:`weightsmith.grading.fits.resampling` includes it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PowerLaw(Record):
 
 @dataclass(frozen=True, eq=False)
 class TailScan(Record):
-    """Every candidate λ_min, ascending, with the α and D of its tail; empty where no tail has any spread."""
+    """Every candidate λ_min, ascending, with the α and D of its tail; empty if no tail has any spread."""
 
     xmin: NDArray[np.float64]
     alpha: NDArray[np.float64]
@@ -57,7 +57,7 @@ class TailScan(Record):
 
 
 def fit_power_law(eigenvalues: NDArray[np.float64], cut: TailCut = _SMALLEST_DISTANCE) -> PowerLaw | None:
-    """Fit ascending, positive eigenvalues; None where no two of the tail differ, so that there is no slope to fit.
+    """Fit ascending, positive eigenvalues; None if all values of the tail are equal, so that there is no slope to fit.
 
     >>> fit = fit_power_law(np.array([1.0, 2.0, 4.0, 8.0]))
     >>> round(fit.alpha, 4), fit.xmin, fit.tail  # 1 + 4 / (6 ln 2)
@@ -72,7 +72,7 @@ def fit_power_law(eigenvalues: NDArray[np.float64], cut: TailCut = _SMALLEST_DIS
 
 
 def distances(eigenvalues: NDArray[np.float64]) -> TailScan:
-    """α and D for every candidate λ_min: what :func:`fit_power_law` searches, for the figure of D against λ_min.
+    """α and D for every candidate λ_min of :func:`fit_power_law`, for the figure of D against λ_min.
 
     >>> distances(np.array([1.0, 1.0, 2.0, 4.0])).xmin
     array([1., 2.])
@@ -84,7 +84,7 @@ def distances(eigenvalues: NDArray[np.float64]) -> TailScan:
 
 
 def logarithms(eigenvalues: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ln(λ/λ_max): of the ratios, so that a power of two in the scale of the weights changes no bit."""
+    """ln(λ/λ_max), from the ratios, so that a power of two in the scale of the weights changes no bit."""
     values = np.asarray(eigenvalues, np.float64)
     if not values.size:
         return values
@@ -115,7 +115,7 @@ class SliceFit(Record):
 
 
 def fit_slices(parts: NDArray[np.float64], least: int, cut: TailCut = _SMALLEST_DISTANCE) -> tuple[SliceFit, ...]:
-    """The fits of all rows of ascending eigenvalues that have at least ``least`` positive ones and a tail.
+    """The fits of all rows of ascending eigenvalues with at least ``least`` positive values and a tail.
 
     >>> found = fit_slices(np.array([[0.0, 1.0, 2.0], [1.0, 2.0, 4.0]]), 3)
     >>> [(fit.index, fit.evals, round(fit.alpha, 3)) for fit in found]
@@ -137,7 +137,7 @@ def fit_slices(parts: NDArray[np.float64], least: int, cut: TailCut = _SMALLEST_
 
 
 def _fitted_alone(parts: NDArray[np.float64], least: int, cut: TailCut) -> Iterator[SliceFit]:
-    """One fit after another, for the rules that have no kernel for all rows."""
+    """One fit after another, for the rules without a compiled kernel for all rows."""
     for index, row in enumerate(parts):
         positive = row[row > 0]
         fit = fit_power_law(positive, cut) if positive.size >= least else None

@@ -1,17 +1,18 @@
 """Compiled resampling of a spectrum and of the law fitted to it, with refits.
 
-A resample is a count for each eigenvalue: drawing indices of an ascending array and counting them leaves it ascending,
-and of n values some 0.63 n are drawn at all. For the tail that begins at the k-th of them, with n values in it of
-which cⱼ lie below the j-th and mⱼ are equal to it, α and D of :mod:`weightsmith.grading.fits.scan` are
+A resample is a count for each eigenvalue: drawing and counting indices of an ascending array keeps it ascending, and
+about 0.63 n of n values are drawn at least once. For the tail that begins at the k-th of them, with n values of which
+cⱼ lie below the j-th and mⱼ are equal to it, α and D of :mod:`weightsmith.grading.fits.scan` are
 
     α = 1 + n / Σ mⱼ·ln(λⱼ/λ_min)        D = maxⱼ max(F(λⱼ) − cⱼ/n, (cⱼ + mⱼ − 1)/n − F(λⱼ)),   F = 1 − (λ/λ_min)^(1−α)
 
-so that equal values need one power. The search begins at the λ_min of the eigenvalues themselves and at a few more.
-Then candidates are looked at in blocks of 64: the values where earlier ones had their largest gaps rule out most of a
-block at once, and what is left ends at its first 64 values with a gap above the best D so far. Powers are computed to
-2·10⁻⁸ by a polynomial that compilers turn into vector code. They decide which candidate wins; α itself is exact.
+so that equal values need one power. The search begins at the λ_min of the original eigenvalues and at a few more. Then
+candidates are tested in blocks of 64: the values where earlier candidates had their largest gaps rule out most of a
+block at once; the others stop at the first 64 values with a gap above the best D so far. Powers are computed to 2·10⁻⁸
+by a polynomial that compilers vectorise. They decide which candidate wins; α itself is exact.
 
-Resample i of a seed is the same whatever is drawn before it (SplitMix64 on a counter), so that more can be drawn later.
+Resample i of a seed does not depend on those drawn before it (SplitMix64 on a counter), so that more can be drawn
+later.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ __all__ = ["farthest", "refitted_alphas", "refitted_distances", "resample", "sim
 
 _Numbers = NDArray[np.float64]
 
-_BLOCK = 64  # values of a tail between two looks at the bound, and candidates that are screened together
-_SPOTS = 6  # places that are remembered because a candidate ended there
-_FEW = 4  # candidates of a block that are left to be tried one by one
+_BLOCK = 64  # values of a tail between two checks of the bound, and candidates that are screened together
+_SPOTS = 6  # remembered indices at which candidates were dropped
+_FEW = 4  # with so few candidates left, a block is tried one by one
 _COARSE = 8  # candidates that are tried first
-_UNORDERED = {"nnan", "ninf", "nsz", "contract"}  # what lets loops become vector code; no sum is reordered
+_UNORDERED = {"nnan", "ninf", "nsz", "contract"}  # lets loops be vectorised; no sum is reordered
 _STEP, _STREAM = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
@@ -45,7 +46,7 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _count(owners: NDArray[np.int64], seed: int, number: int, counts: NDArray[np.int64]) -> None:
-    """Draw as many values as there are ``owners`` and count them by owner; two draws of 32 bits from each number."""
+    """Draw ``owners.size`` values and count them by owner; each random number gives two draws of 32 bits."""
     counts[:] = 0
     state = _mix(np.uint64(seed) + np.uint64(number) * _STREAM)
     size = np.uint64(owners.size)
@@ -60,7 +61,7 @@ def _count(owners: NDArray[np.int64], seed: int, number: int, counts: NDArray[np
 
 @njit(cache=True, nogil=True)
 def resample(logs: _Numbers, seed: int, number: int) -> _Numbers:
-    """Resample ``number`` of a seed: as many values as there are, drawn from ascending ``logs``, ascending."""
+    """Resample ``number`` of a seed: ``logs.size`` values drawn from the ascending ``logs``, ascending."""
     counts = np.empty(logs.size, np.int64)
     _count(np.arange(logs.size), seed, number, counts)
     return np.repeat(logs, counts)
@@ -68,7 +69,7 @@ def resample(logs: _Numbers, seed: int, number: int) -> _Numbers:
 
 @njit(cache=True, nogil=True)
 def _drawn(distinct: _Numbers, counts: NDArray[np.int64], values: _Numbers, below: _Numbers) -> int:
-    """Write the values that were drawn and how many lie below each; returns how many they are."""
+    """Write the distinct values drawn and how many draws lie below each; returns the number of distinct values."""
     found, total = 0, 0.0
     for index in range(distinct.size):  # without a branch, which would be mispredicted every third time
         values[found], below[found] = distinct[index], total
@@ -82,7 +83,7 @@ def _drawn(distinct: _Numbers, counts: NDArray[np.int64], values: _Numbers, belo
 def _power(x):  # type: ignore[no-untyped-def]
     """e^x for x ≤ 0 to a relative 2·10⁻⁸: 2^f by its series for |f| ≤ ½, the exponent added to the bits."""
     t = (x if x > -700.0 else -700.0) * 1.4426950408889634
-    shifted = t + 6755399441055744.0  # 1.5·2⁵²: rounds t, and has it in its lowest bits
+    shifted = t + 6755399441055744.0  # 1.5·2⁵²: rounds t and leaves it in the lowest bits
     f = t - (shifted - 6755399441055744.0)
     series = 0.009618129107628477 + f * (0.0013333558146428443 + f * 0.00015403530393381608)
     series = 1.0 + f * (0.6931471805599453 + f * (0.24022650695910072 + f * (0.05550410866482158 + f * series)))
@@ -102,7 +103,7 @@ def _gaps(values: _Numbers, below: _Numbers, tail: tuple[float, float, float, fl
 
 @njit(cache=True, nogil=True)
 def farthest(values: _Numbers, below: _Numbers, k: int, slope: float, bound: float) -> tuple[float, int]:
-    """D of the tail from k and where it is reached, or the first block's largest distance above the bound."""
+    """D of the tail from k and its index; the search stops after the first block with a distance above the bound."""
     tail = -slope, values[k], below[k], 1.0 / (below[values.size] - below[k])
     gaps = np.empty(_BLOCK)
     largest, where = 0.0, k
@@ -119,7 +120,7 @@ def farthest(values: _Numbers, below: _Numbers, k: int, slope: float, bound: flo
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _slopes(values: _Numbers, below: _Numbers, slopes: _Numbers) -> None:
-    """α − 1 of the tail from each of the first values; 0 where all values of the tail are equal."""
+    """α − 1 of the tail from each of the first values; 0 if all values of the tail are equal."""
     running, total = 0.0, below[values.size]
     for k in range(values.size - 1, -1, -1):
         running += values[k] * (below[k + 1] - below[k])
@@ -130,7 +131,7 @@ def _slopes(values: _Numbers, below: _Numbers, slopes: _Numbers) -> None:
 
 @njit(cache=True, nogil=True, fastmath=_UNORDERED, error_model="numpy")
 def _screen(values: _Numbers, below: _Numbers, slopes: _Numbers, spot: tuple[float, ...], gaps: _Numbers) -> None:
-    """Raise ``gaps`` to the distance of each candidate at one value: (it, those below it, those up to it, all)."""
+    """Raise ``gaps`` to the distance of each candidate at one ``spot``: (value, number below, number up to it, all)."""
     value, before, after, total = spot
     for k in range(slopes.size):
         share = 1.0 / (total - below[k])
@@ -156,7 +157,7 @@ def _bounds(
     end = min(first + _BLOCK, slopes.size)
     gaps = np.zeros(end - first)
     for j in ended:
-        stop = min(end, j)  # a tail from j on or later does not hold the j-th value
+        stop = min(end, j)  # only tails that start before j are tested at the j-th value
         if stop <= first:
             continue
         spot = values[j], below[j], below[j + 1], below[values.size]
@@ -172,7 +173,7 @@ def _bounds(
 
 @njit(cache=True, nogil=True)
 def _refit(values: _Numbers, below: _Numbers, least: int, hint: float) -> float:
-    """α of the tail with the smallest D among those of ``least`` values or more; infinite if there is none."""
+    """α of the tail with the smallest D among tails of at least ``least`` values; infinite if there is none."""
     total = below[values.size]
     last = values.size - 2
     while last >= 0 and total - below[last] < least:
@@ -181,7 +182,7 @@ def _refit(values: _Numbers, below: _Numbers, least: int, hint: float) -> float:
         return np.inf
     slopes = np.empty(last + 1)
     _slopes(values, below, slopes)
-    ended = np.zeros(_SPOTS, np.int64)  # where candidates ended, the last first
+    ended = np.zeros(_SPOTS, np.int64)  # where candidates were dropped, the latest first
     best, exponent, smallest = -1, np.inf, np.inf
     near, unknown = min(int(np.searchsorted(values, hint)), last), np.zeros(_BLOCK)
     for low, high, step in ((near, near + 1, _BLOCK), (0, last + 1, max(last // _COARSE, 1)), (0, last + 1, 1)):
@@ -191,7 +192,7 @@ def _refit(values: _Numbers, below: _Numbers, least: int, hint: float) -> float:
             for place, k in enumerate(range(first, end, step)):
                 if bounds[place] > smallest or slopes[k] == 0.0:
                     continue
-                j = ended[0]  # newer than the screen
+                j = ended[0]  # may be newer than the screening
                 if j > k and _gap(values, below, k, slopes[k], j) > smallest:
                     continue
                 distance, where = farthest(values, below, k, slopes[k], smallest)
@@ -205,10 +206,10 @@ def _refit(values: _Numbers, below: _Numbers, least: int, hint: float) -> float:
 
 @njit(cache=True, nogil=True)
 def refitted_alphas(logs: _Numbers, seed: int, numbers: tuple[int, int], least: int, hint: float) -> _Numbers:
-    """α of the resamples of a seed from the first of ``numbers`` to before the second; infinite without a slope.
+    """α of resamples ``numbers[0]`` to ``numbers[1]`` − 1 of a seed; infinite without a slope.
 
-    In each λ_min is chosen anew among tails of at least ``least``. ``hint`` is the logarithm of a λ_min to try first,
-    which changes the time and not the result.
+    In each, λ_min is chosen again among tails of at least ``least`` values. ``hint`` is the logarithm of a λ_min to try
+    first, which changes the time and not the result.
     """
     distinct = np.unique(logs)
     owners = np.searchsorted(distinct, logs)
@@ -225,7 +226,7 @@ def refitted_alphas(logs: _Numbers, seed: int, numbers: tuple[int, int], least: 
 
 @njit(cache=True, nogil=True)
 def simulate(logs: _Numbers, start: int, alpha: float, rng: np.random.Generator) -> _Numbers:
-    """A sample of the law: of values drawn from ascending ``logs`` those from index ``start`` on are drawn anew.
+    """A sample of the law: values drawn from ascending ``logs``, those from index ``start`` on replaced by new draws.
 
     The logarithm of a Pareto value beyond its λ_min is exponential with mean 1/(α − 1). The result is ascending.
     """
@@ -247,7 +248,7 @@ def simulate(logs: _Numbers, start: int, alpha: float, rng: np.random.Generator)
 
 @njit(cache=True, nogil=True)
 def refitted_distances(logs: _Numbers, start: int, alpha: float, rng: np.random.Generator, resamples: int) -> _Numbers:
-    """The smallest D of so many samples of the law; infinite without a slope."""
+    """The smallest D of each of ``resamples`` samples of the law; infinite without a slope."""
     distances = np.empty(resamples)
     for number in range(resamples):
         distances[number] = best_cut(simulate(logs, start, alpha, rng), 2)[2]

@@ -1,8 +1,8 @@
 """A bootstrap interval for α when λ_min is estimated too, and the goodness of fit.
 
-Both answers come from some hundred refits, each of which chooses its λ_min anew.
+Both come from some hundred refits, each of which chooses its own λ_min.
 
-**The interval.** Of n eigenvalues n are drawn with replacement and refitted, again and again. With q_low and q_high the
+**The interval.** Many times, n of n eigenvalues are drawn with replacement and refitted. With q_low and q_high the
 quantiles of ln(α* − 1) over the refits α* at (1 ∓ confidence)/2, and c = ln(α − 1) of the fit itself,
 
     c ± (q_high − q_low)/2      is the interval of ln(α − 1)
@@ -11,23 +11,23 @@ On this scale the percentile interval is [q_low, q_high], the basic one [2c − 
 of both. The logarithm suits α − 1, whose error is a factor. The percentile interval alone, the basic one and the
 bias-corrected one cover less.
 
-A resample has the body of the sample and tends to choose its λ_min again. So the interval also holds what other cuts
-leave open that fit about as well (:mod:`weightsmith.grading.fits.averaging`). How often both together cover planted
-truths is in docs/results/planted.md: with small bodies, with bodies nine times the tail, as in real layers, and where
-the bulk overlaps the tail, which no resampling of the eigenvalues can know.
+A resample has the same body as the sample and tends to choose the same λ_min. So the interval also includes the
+exponents of other cuts that fit about as well (:mod:`weightsmith.grading.fits.averaging`). How often both together
+cover planted truths is in docs/results/planted.md: with small bodies, with bodies nine times the tail, as in real
+layers, and with a bulk that overlaps the tail, which resampling of eigenvalues cannot detect.
 
-Eigenvalues repel each other and are no independent draws, as this takes them to be. On the spectra of random matrices
-the interval is 1.1 to 1.3 times as wide as the range in which α lies from matrix to matrix.
+The method assumes independent draws, but eigenvalues repel each other. On the spectra of random matrices the interval
+is 1.1 to 1.3 times as wide as the range in which α varies from matrix to matrix.
 
-Resampling makes ties, and a tail of few values, most of them equal, has an α near infinity. So refits keep a least
-tail; where the fit has a shorter one, c is that of the best tail long enough, and the interval reaches from half its
-width below the lower of both exponents to as much above the higher one: how far they lie apart is uncertainty too. *The
-interval always holds the fitted α, and does not end there.*
+Resampling makes ties, and a tail of few values, most of them equal, has an α near infinity. So refits have a least
+tail length. If the tail of the fit is shorter, c comes from the best tail that is long enough, and the interval reaches
+from half its width below the smaller of the two exponents to half its width above the larger one: their difference is
+uncertainty too. *The interval always contains the fitted α, and does not end there.*
 
-**The goodness of fit** is that of Clauset, Shalizi & Newman (SIAM Review 51 (2009) 661, section 4.1): samples of the
-law itself, values below λ_min resampled and those beyond it drawn anew; p says how often their D is as large as the one
-observed. It judges what lies beyond the λ_min that was found, not the whole spectrum: a search retreats to an end where
-any tail is nearly a power law, and of 500 exponential values 45 % are rejected, with a λ_min that is known all of them.
+**The goodness of fit** is that of Clauset, Shalizi & Newman (SIAM Review 51 (2009) 661, section 4.1): samples are drawn
+from the law, with values below λ_min resampled; p is how often their D is at least as large as the observed one. It
+tests the tail beyond the λ_min that was found, not the whole spectrum: the search can move λ_min so far up that any
+tail is nearly a power law. Of samples of 500 exponential values, 45 % are rejected; with a known λ_min, all of them.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def alpha_interval(
 ) -> Interval | None:
     """The interval of α for ascending, positive eigenvalues, as defined above; ``value`` is α of the fit by ``cut``.
 
-    None where there is no interval: without a fit, with fewer than ``least`` eigenvalues, or when so many of them are
-    equal that resamples have no slope more often than (1 − confidence)/2. ``least`` is the shortest tail of a refit by
-    the cut ``ks``; other cuts choose their own.
+    None without a fit, with fewer than ``least`` eigenvalues, or if so many of them are equal that more than a share of
+    (1 − confidence)/2 of the resamples have no slope. ``least`` is the shortest tail of a refit by the cut ``ks``;
+    other cuts set their own.
 
     >>> pareto = np.sort(np.random.default_rng(0).pareto(2.0, 500) + 1)  # α = 3
     >>> print("{0.value:.2f} [{0.low:.2f}, {0.high:.2f}]".format(alpha_interval(pareto, rng=np.random.default_rng(1))))
@@ -87,12 +87,12 @@ def alpha_interval(
 
 @dataclass(frozen=True)
 class Resampled:
-    """The refits behind an interval: α of the fit (``value``), α they lie around (``centre``) and their deviations.
+    """The refits behind an interval: α of the fit (``value``), their central α (``centre``) and their deviations.
 
-    ``deviations`` are ascending and symmetric: the mean of the i-th smallest and the i-th largest deviation of
-    ln(α* − 1), one with its sign turned. The interval is made of their quantiles, and ``alphas`` belong to them.
-    ``resamples`` is how many were drawn, of which ``deviations.size`` had a slope. ``tails`` are the other cuts that
-    :func:`~weightsmith.grading.fits.averaging.candidate_tails` weighs; none but for the cut ``ks``.
+    ``deviations`` are ascending and symmetric: half the difference of the i-th smallest and the i-th largest
+    ln(α* − 1). Their quantiles give the interval; ``alphas`` are the exponents at these deviations. ``resamples`` is
+    how many were drawn, of which ``deviations.size`` had a slope. ``tails`` are the other cuts weighted by
+    :func:`~weightsmith.grading.fits.averaging.candidate_tails`, for the cut ``ks`` only.
     """
 
     value: float
@@ -109,7 +109,7 @@ class Resampled:
         return np.concatenate([1 + (self.centre - 1) * np.exp(self.deviations), lost])
 
     def interval(self, confidence: float) -> Interval | None:
-        """The interval as defined above; None if resamples without a slope are more than lie outside of it."""
+        """The interval as defined above; None if more resamples lack a slope than may lie outside of it."""
         outside = (1 - confidence) / 2
         if self.resamples - self.deviations.size > outside * self.resamples:
             return None
@@ -126,7 +126,7 @@ class Resampled:
         return Interval(self.value, low, high, float(confidence), method)
 
     def _open(self, outside: float) -> tuple[float, float]:
-        """The range of ln(α − 1) that other cuts leave open."""
+        """The range of ln(α − 1) over other cuts."""
         from weightsmith.grading.fits.averaging import averaged_range
 
         if outside not in self._ranges:
@@ -134,11 +134,11 @@ class Resampled:
         return self._ranges[outside]
 
     def is_settled(self, borders: Sequence[float], confidence: float) -> bool:
-        """Whether more resamples would hardly change on which side of the interval's ends each border lies.
+        """Whether more resamples would hardly change which borders lie inside the interval.
 
         A border lies outside the interval if the share of resamples beyond it is below (1 − confidence)/2. With k of n
-        beyond it, that is settled once Wilson's interval of k/n at z = 3 leaves it out, or if even twice the largest
-        deviation does not reach the border. One border inside settles the verdict, whatever the others do.
+        beyond it, this is settled once Wilson's interval of k/n at z = 3 does not contain that level, or if even twice
+        the largest deviation does not reach the border. One border inside settles the verdict, whatever the others do.
         """
         if not self.deviations.size:
             return True
@@ -172,8 +172,8 @@ def resample_alpha(
 ) -> Resampled | None:
     """Refit resamples of ascending, positive eigenvalues; None without a fit or with fewer than ``least`` of them.
 
-    With ``most``, resamples are doubled up to that number as long as it is not settled on which side of the ends of the
-    interval the ``borders`` lie. Resample i of a seed is always the same. ``fit`` is that by ``cut``, if it is known.
+    With ``most``, resamples are doubled up to that number until it is settled which of the ``borders`` lie inside the
+    interval. Resample i of a seed is always the same. ``fit`` is the fit by ``cut``, if it is known.
     """
     from weightsmith.grading.fits.averaging import candidate_tails
     from weightsmith.grading.fits.refits import refitted_alphas, resample
@@ -217,8 +217,8 @@ def goodness_of_fit(
 ) -> Goodness:
     """Clauset's p for the ``fit`` of ascending, positive eigenvalues.
 
-    Each of the n values of a sample is, with probability tail/n, drawn from the fitted law, otherwise from the values
-    below λ_min; each sample is refitted by the cut of ``fit``. With k of m samples as far from their fit as D or more,
+    Each of the n values of a sample is drawn from the fitted law with probability tail/n, otherwise from the values
+    below λ_min; each sample is refitted by the cut of ``fit``. If k of m samples have a distance of D or more,
 
         p = (k + 1) / (m + 1)
 
@@ -235,8 +235,8 @@ def goodness_of_fit(
     start = int(np.searchsorted(eigenvalues, fit.xmin))
     if (logs.size, logs.size - start) != (fit.evals, fit.tail):
         raise DataMismatch(
-            f"the fit has {fit.tail} of {fit.evals} eigenvalues beyond {fit.xmin:g}, here are {logs.size - start} of "
-            f"{logs.size}: it must be a fit of the same eigenvalues"
+            f"the fit has {fit.tail} of {fit.evals} eigenvalues from {fit.xmin:g}, the spectrum {logs.size - start} of "
+            f"{logs.size}: a fit of the same eigenvalues is needed"
         )
     distances = _distances(logs, start, fit, rng, resamples)
     p = (int((distances >= fit.D).sum()) + 1) / (resamples + 1)
@@ -244,7 +244,7 @@ def goodness_of_fit(
 
 
 def _centre(logs: NDArray[np.float64], cut: TailCut, start: int, value: float, least: int) -> float:
-    """α of the best fit with a tail long enough."""
+    """α of the best fit whose tail is long enough."""
     from weightsmith.grading.fits.scan import best_cut
 
     long_enough = logs.size - start >= least or not isinstance(cut, SmallestDistance)

@@ -1,14 +1,14 @@
 """Compiled power-law fits for all candidates of λ_min.
 
-Everything here works on ascending logarithms of eigenvalues, so that no scale of the weights can overflow. For the tail
-that starts at index k, with n values from there on, dᵢ = ln(λᵢ/λ_min) and i = 0 … n−1:
+Everything here works on ascending logarithms of eigenvalues, so that nothing overflows at any scale of the weights. For
+the tail that starts at index k and has n values, with dᵢ = ln(λᵢ/λ_min) and i = 0 … n−1:
 
     α = 1 + n / Σ dᵢ                 the maximum-likelihood exponent (Clauset, Shalizi & Newman 2009, eq. 3.1)
     D = maxᵢ | i/n − (1 − e^((1−α)·dᵢ)) |    the distance to the lower empirical distribution function
 
-The search for the smallest D gives up a candidate as soon as one of its distances is larger than the best D so far.
-It looks first where the candidate before was worst, then at a few points spread over the tail, then at all of them:
-what it returns is what the full scan returns, bit for bit, for a small part of the work.
+The search for the smallest D drops a candidate as soon as one of its distances is larger than the best D so far. It
+starts at the point where the candidate before had its largest distance, then tries a few points spread over the tail,
+then all of them. The result is that of the full scan, bit for bit, for a small part of the work.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 __all__ = ["best_cut", "best_cuts", "is_compiled", "scan"]
 
-_PROBES = 8  # points of a tail, and candidates, that are looked at first
+_PROBES = 8  # points of a tail, and candidates, that are tried first
 
 
 @njit(cache=True, nogil=True)
@@ -37,7 +37,7 @@ def _sums(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @njit(cache=True, nogil=True)
 def _exponent(logs: NDArray[np.float64], sums: NDArray[np.float64], k: int) -> np.float64:
-    """α of the tail from k, or infinity when all its values are equal or an equal value lies before it."""
+    """α of the tail from k, or infinity if all its values are equal or the value before k equals that at k."""
     if k > 0 and logs[k] == logs[k - 1]:
         return np.float64(np.inf)
     count = logs.size - k
@@ -49,9 +49,9 @@ def _exponent(logs: NDArray[np.float64], sums: NDArray[np.float64], k: int) -> n
 
 @njit(cache=True, nogil=True)
 def _distance(logs: NDArray[np.float64], k: int, alpha: float, bound: float, worst: int) -> tuple[float, int]:
-    """D of the tail from k and the index where it is reached; a value above ``bound`` ends the search for a larger one.
+    """D of the tail from k and the index where it is reached; the search stops at the first value above ``bound``.
 
-    ``worst`` is where to look first, counted from the start of the tail.
+    ``worst`` is the index to try first, counted from the start of the tail.
     """
     count = logs.size - k
     slope = 1.0 - alpha
@@ -90,10 +90,10 @@ def best_cut(logs: NDArray[np.float64], least: int) -> tuple[int, float, float]:
     best, best_alpha, best_distance = -1, np.inf, np.inf
     worst = 0
     stride = max(last // _PROBES, 1)
-    # A coarse round finds a small D early; in the second round it lets most candidates end after a point or two.
+    # A coarse round finds a small D early; in the second round most candidates are then dropped after a point or two.
     for step in (stride, 1):
         if step == 1 and stride == 1 and best >= 0:
-            break  # there was but one round to do
+            break  # the first round tried all candidates
         for k in range(0, last + 1, step):
             alpha = _exponent(logs, sums, k)
             if alpha == np.inf:
@@ -106,7 +106,7 @@ def best_cut(logs: NDArray[np.float64], least: int) -> tuple[int, float, float]:
 
 @njit(cache=True, nogil=True)
 def scan(logs: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Every candidate: its index, α and D, without giving any up; for figures and for tests."""
+    """Every candidate: its index, α and D, without dropping any; for figures and tests."""
     last = logs.size - max(least, 2)
     sums = _sums(logs)
     starts, alphas, distances = [0 for _ in range(0)], [0.0 for _ in range(0)], [0.0 for _ in range(0)]
@@ -123,10 +123,10 @@ def scan(logs: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64], NDAr
 
 @njit(cache=True, nogil=True)
 def best_cuts(parts: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """:func:`best_cut` for each row of ascending eigenvalues; what is not positive is passed over.
+    """:func:`best_cut` for each row of ascending eigenvalues; values that are not positive are skipped.
 
-    The integers of a row are the start of its tail and the number of its positive values, −1 and 0 without a fit; the
-    numbers are α and D.
+    The integers of a row are the start of its tail (−1 without a fit) and the number of its positive values; the floats
+    are α and D.
     """
     starts = np.empty((parts.shape[0], 2), np.int64)
     numbers = np.empty((parts.shape[0], 2))
@@ -149,6 +149,6 @@ def best_cuts(parts: NDArray[np.float64], least: int) -> tuple[NDArray[np.int64]
 
 
 def is_compiled() -> bool:
-    """Whether an earlier run left compiled kernels behind; the first run on a machine takes seconds to make them."""
+    """Whether compiled kernels are cached; the first run on a machine takes seconds to compile them."""
     folder = best_cut.stats.cache_path
     return folder is not None and any(Path(folder).glob("scan.best_cut-*.nbi"))

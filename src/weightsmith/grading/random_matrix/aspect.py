@@ -1,17 +1,17 @@
 """α at a fixed aspect ratio, because α drifts with N/M.
 
-On pure noise of 256 columns the median α is 6.4, 7.3 and 11.4 for N/M = 1, 1.5 and 8, so that the α of two layers of
-different shape do not compare (in square blocks: 6.4, 7.4 and 7.7). FARMS (Hu et al., ICML 2025, arXiv 2506.06280)
-therefore looks at sub-matrices of one aspect ratio. Here these are contiguous blocks of ``aspect``·c rows and c
-columns, c as large as fits, side by side and evenly spread over the layer; a layer of several matrices has its block in
-each of them, and they are pooled as the layer is. For the default, squares, a block has all M columns, and a layer that
-is square is its own block.
+On pure noise of 256 columns the median α is 6.4, 7.3 and 11.4 for N/M = 1, 1.5 and 8, so that α is not comparable
+between layers of different shape (in square blocks: 6.4, 7.4 and 7.7). FARMS (Hu et al., ICML 2025, arXiv 2506.06280)
+therefore uses sub-matrices of one aspect ratio. Here these are contiguous blocks of ``aspect``·c rows and c columns, c
+as large as fits, side by side and evenly spread over the layer; in a layer of several matrices a block is taken at the
+same place in each, and pooled as the layer is. For the default, squares, a block has all M columns, and a square layer
+is its own block.
 
-Two numbers come of them:
+They give two numbers:
 
 - ``alpha``, the median over blocks of the same fit that gave the layer's α. One fit to the eigenvalues of all blocks
-  would not do with a searched λ_min: α on noise then grows with the number of blocks (7 to 24 from one to eight).
-- ``hill``, in the manner of FARMS: one Hill fit to the upper half of the eigenvalues of all blocks.
+  fails with a searched λ_min: α on noise then grows with the number of blocks (7 to 24 from one to eight).
+- ``hill``, as in FARMS: one Hill fit to the upper half of the eigenvalues of all blocks.
 
 At most two blocks are taken by default, so that the cost stays near that of the layer's own decomposition.
 """
@@ -41,7 +41,7 @@ _SMALLEST_DISTANCE, _UPPER_HALF = SmallestDistance(), Hill()
 class FixedAspect(Record):
     """α of blocks of ``rows`` × ``columns``.
 
-    ``blocks`` of them were fitted, which together hold the ``share`` of the layer's weights. ``alpha`` and ``hill`` are
+    ``blocks`` is how many were fitted, ``share`` the share of the layer's weights in them. ``alpha`` and ``hill`` are
     defined in the module docstring.
     """
 
@@ -63,14 +63,14 @@ def fixed_aspect(
     cut: TailCut = _SMALLEST_DISTANCE,
     device: str = "cpu",
 ) -> FixedAspect | None:
-    """α of at most ``most`` blocks with ``aspect`` times as many rows as columns; None where none of them has a fit.
+    """α of at most ``most`` blocks with ``aspect`` times as many rows as columns; None if none of them has a fit.
 
-    ``known`` is the layer's spectrum: its method and precision are used, and itself where the block is the layer.
+    ``known`` is the layer's spectrum: its method and precision are used, and its values if the block is the layer.
     """
     if not (aspect >= 1 and math.isfinite(aspect)):
         raise OptionError(f"the aspect ratio of blocks must be ≥ 1 and finite, not {aspect!r}")
     if most < 1:
-        raise OptionError(f"at least one block must be looked at, not {most!r}")
+        raise OptionError(f"most must be ≥ 1 block, not {most!r}")
     tall = matrices if matrices.shape[1] >= matrices.shape[2] else matrices.mT
     _, all_rows, all_columns = tall.shape
     size = _block(all_rows, all_columns, aspect)
@@ -92,7 +92,7 @@ def fixed_aspect(
 
 
 def _block(all_rows: int, all_columns: int, aspect: float) -> tuple[int, int] | None:
-    """Rows and columns of the largest block with this ratio; None where not even one column has rows enough."""
+    """Rows and columns of the largest block with this ratio; None if there are too few rows for a single column."""
     columns = min(all_columns, int(all_rows / aspect))
     return (min(int(aspect * columns), all_rows), columns) if columns else None
 

@@ -23,7 +23,7 @@ from weightsmith.core.errors import OptionError
 __all__ = ["MarchenkoPastur", "tracy_widom_quantile"]
 
 
-_STEPS, _CLOSE = 80, 1e-13  # the law is flat at its edges, where only halving helps; elsewhere six steps are enough
+_STEPS, _CLOSE = 80, 1e-13  # the law is flat at its edges, where only bisection works; elsewhere six steps are enough
 _TINY = 1e-300
 
 
@@ -31,7 +31,7 @@ _TINY = 1e-300
 class MarchenkoPastur:
     """The law for ``rows`` N ≥ ``columns`` M and entries of standard deviation ``sigma``.
 
-    Both sizes may be fractional: a layer's mean rank per matrix is.
+    Both sizes may be fractional, like a layer's mean rank per matrix.
 
     >>> law = MarchenkoPastur(rows=400, columns=100)
     >>> law.low, law.high, round(float(law.cdf(law.quantile(0.25))), 12)
@@ -84,7 +84,7 @@ class MarchenkoPastur:
         return self.rows + self.columns + 2 * math.sqrt(self.rows * self.columns) * np.cos(angle)
 
     def _angle(self, beyond: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The angle at which the given share lies beyond: Newton's method, halving where it would leave the bracket."""
+        """The angle beyond which the given share lies: Newton's method, with bisection if it leaves the bracket."""
         low, high = np.zeros_like(beyond), np.full_like(beyond, math.pi)
         angle = (low + high) / 2
         for _ in range(_STEPS):
@@ -112,7 +112,7 @@ class MarchenkoPastur:
 #
 # Its distribution function F₁ is a determinant (Ferrari & Spohn, J. Phys. A 38 (2005) L557), exact but slow to invert.
 # The quantile here is a polynomial in u = (−ln p)^⅓, p being the probability of going beyond: the tail falls as
-# exp(−⅔·s^1.5), so s is nearly of degree two in u. It was fitted to the determinant; the test computes that one anew.
+# exp(−⅔·s^1.5), so s is nearly of degree two in u. It was fitted to the determinant, which the test computes again.
 
 
 _COEFFICIENTS = (-4.7098109, 4.7847047, -2.0360663, 1.4493517, -0.37618204, 0.053774934, -0.0032602598)

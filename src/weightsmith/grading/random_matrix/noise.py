@@ -3,33 +3,35 @@
 The null hypothesis is a layer without structure: the entries of a matrix are independent, with mean zero and one
 variance σ². Several matrices (kernel positions, gates) may each have their own σ.
 
-- **σ** comes from the median eigenvalue, which is half-way up the Marchenko–Pastur law (Gavish & Donoho, IEEE Trans.
-  Inf. Theory 60 (2014) 5040). Large eigenvalues, however large, do not move it, as long as they are few. In a matrix of
-  M columns the median lies (θ/2π − ¼)/(M·ρ·λ) below that of the law, relatively: the first correction for real matrices
-  (Dumitriu & Edelman, J. Math. Phys. 47 (2006) 063302); θ, ρ and λ are angle, density and eigenvalue at the median.
-- **The threshold** is what the largest eigenvalue of noise exceeds with probability ``level``. With a = √(N − ½) and
-  b = √(M − ½), λ_max/σ² is near (a + b)² + (a + b)(1/a + 1/b)^⅓·s, s following the Tracy–Widom law (Johnstone, Annals
-  of Statistics 29 (2001) 295; the halves are Ma's, Bernoulli 18 (2012) 322, and make it good from M = 1 on). For a
-  layer of k matrices the largest of all counts, so each gets the level 1 − (1 − level)^(1/k) (Šidák).
-- **σ is not known but estimated**, and in a small layer badly so. How many eigenvalues of one matrix lie below the
-  median varies by ¼ + ln M/π² (¼: a coin, for M = 1); over the density, that is the relative error v of σ². The
-  distance of the threshold from the middle of the law of λ_max is widened for it, in logarithms: √(distance² + (z·v)²)
+- **σ** comes from the median eigenvalue, matched to the median of the Marchenko–Pastur law (Gavish & Donoho, IEEE
+  Trans. Inf. Theory 60 (2014) 5040). A few large eigenvalues, however large, do not move it. In a matrix of M columns
+  the median lies below that of the law by the relative amount (θ/2π − ¼)/(M·ρ·λ), the first correction for real
+  matrices (Dumitriu & Edelman, J. Math. Phys. 47 (2006) 063302); θ, ρ and λ are angle, density and eigenvalue at the
+  median.
+- **The threshold** is the value that the largest eigenvalue of noise exceeds with probability ``level``. With
+  a = √(N − ½) and b = √(M − ½), λ_max/σ² is near (a + b)² + (a + b)(1/a + 1/b)^⅓·s, where s follows the Tracy–Widom law
+  (Johnstone, Annals of Statistics 29 (2001) 295; the halves are Ma's, Bernoulli 18 (2012) 322, and make it accurate
+  from M = 1 on). In a layer of k matrices the largest of all counts, so each gets the level 1 − (1 − level)^(1/k)
+  (Šidák).
+- **σ is an estimate**, and in a small layer a poor one. The number of eigenvalues of one matrix below the median has
+  the variance ¼ + ln M/π² (¼: a coin, for M = 1); divided by the density, that gives the relative error v of σ². The
+  distance of the threshold from the median of the law of λ_max is widened by it, in logarithms: √(distance² + (z·v)²)
   with z the normal quantile of the level. Without this, 8 % of all 8 × 8 matrices of noise would be called structured.
-- **Several matrices** each have their own σ, v and threshold, and what is beyond is counted by matrix: a position with
-  larger weights is no structure. Only if the estimates differ less than they do in every second layer of one σ
-  (χ² below its median) is the median of all taken for all. It has a smaller v, which lowers the threshold, by 17 % in
-  nine matrices of 16 × 16; sharing more readily calls noise structured whose σ differs by a tenth. Matrices of three
-  columns that do not share σ have little to be compared with: the threshold is at twice the edge of the bulk.
+- **Several matrices** each have their own σ, v and threshold, and spikes are counted per matrix: a position with larger
+  weights is no structure. One σ, from the median of all, is used only if the estimates differ less than in half of all
+  layers that have a single σ (χ² below its median). It has a smaller v, which lowers the threshold, by 17 % in nine
+  matrices of 16 × 16; a looser rule would call noise structured whose σ differs by a tenth. Matrices of three columns
+  that do not share σ carry little information: the threshold is at twice the edge of the bulk.
 
-On Gaussian noise of 4 × 4 to 512 × 512, in one matrix or several, with one σ or with those of kernel positions that are
-up to 1 : 4 apart, with half the rows dead or none, an eigenvalue is beyond the threshold at 1 % in 0 to 3 % of the
-cases, mostly in 1 %; on uniform noise in fewer than 1 %.
+On Gaussian noise of 4 × 4 to 512 × 512, in one matrix or several, with one σ or with σ per kernel position up to 1 : 4
+apart, with half the rows dead or none, an eigenvalue is beyond the threshold at 1 % in 0 to 3 % of the cases, mostly in
+1 %; on uniform noise in fewer than 1 %.
 
-**What it takes for structure though it has none**, because it is no such noise: entries of which most are zero (90 % of
-256 × 128 pruned at random: three eigenvalues beyond), heavy-tailed entries, a mean that is not zero, rows or columns of
-differing norm (as embeddings have; seven, if the norms spread by 30 %), products of noise (an untrained low-rank
-adapter). The first three show in the randomised twin as traps as well, the last two do not. Dead (all-zero) columns are
-left out by themselves; dead rows do not show in a spectrum and must be given: see :func:`live_rows`.
+**False positives** come from noise that violates the null hypothesis: entries of which most are zero (90 % of 256 × 128
+pruned at random: three eigenvalues beyond), heavy-tailed entries, a mean that is not zero, rows or columns of differing
+norm (as in embeddings; seven, if the norms spread by 30 %), products of noise (an untrained low-rank adapter). The
+first three also appear as traps in the randomised twin, the last two do not. Dead (all-zero) columns are left out
+automatically; dead rows do not show in a spectrum and must be given: see :func:`live_rows`.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ _Numbers = NDArray[np.float64]
 _Counts = NDArray[np.int64]
 _LEAST = 4  # positive eigenvalues; with fewer, the median says next to nothing about the noise
 _LEVELS = 1e-9, 0.5
-# Of an even number of eigenvalues the middle of two is taken, which spreads less than the count does: measured.
+# The median of an even number is the mean of two eigenvalues, with a smaller variance than the count: measured.
 _ROUNDING = 1 / 6
 
 
@@ -64,18 +66,18 @@ class Bulk(Record):
     """The noise in a spectrum, and what lies beyond it.
 
     ``sigma``: standard deviation of the noise's entries; ``low``, ``high``: edges of its Marchenko–Pastur law;
-    ``threshold``: what its largest eigenvalue exceeds with probability ``level``; ``spikes``: eigenvalues beyond that;
-    ``soft_rank``: ``high``/λ_max (Martin & Mahoney, arXiv 1810.01075: near 1 for noise, near 0 for strong structure);
-    ``spike_alpha``: the exponent 1 + (k − ⅓)/Σ ln(θ²/θ²_min) of the k spikes once the noise is taken off them, None
-    without spikes (the third makes it too large as often as too small, which matters when spikes are few).
+    ``threshold``: what its largest eigenvalue exceeds with probability ``level``; ``spikes``: the number of eigenvalues
+    beyond it; ``soft_rank``: ``high``/λ_max (Martin & Mahoney, arXiv 1810.01075: near 1 for noise, near 0 for strong
+    structure); ``spike_alpha``: the exponent 1 + (k − ⅓)/Σ ln(θ²/θ²_min) of the k spikes with the noise removed, None
+    without spikes (the ⅓ makes the estimate median-unbiased, which matters when spikes are few).
 
     A signal of strength θ² appears at λ = (θ² + Nσ²)(θ² + Mσ²)/θ² (Benaych-Georges & Nadakuditi, J. Multivariate Anal.
     111 (2012) 120); θ_min belongs to the threshold. Close to the edge λ hardly depends on θ, so that the exponent of
     the eigenvalues themselves is too large.
 
-    ``shared`` is False where the matrices of a layer have noise of their own. Each spike is then beyond the threshold
-    of its own matrix, and ``sigma``, ``low``, ``high`` and ``threshold`` are those of the noisiest matrix, the one of
-    the highest threshold: without spikes no eigenvalue of the layer is beyond it, with spikes fewer than these may be.
+    ``shared`` is False if each matrix of a layer has its own σ. Each spike is then beyond the threshold of its own
+    matrix, and ``sigma``, ``low``, ``high`` and ``threshold`` are those of the matrix with the highest threshold; fewer
+    eigenvalues than ``spikes`` may be beyond that one.
     """
 
     sigma: float
@@ -108,8 +110,8 @@ class _Noise:
 def fit_bulk(spectrum: Spectrum, level: float = 0.01, *, rows: int | Sequence[int] | None = None) -> Bulk | None:
     """Fit the noise of a layer; None for fewer than four positive eigenvalues, which have no bulk.
 
-    Columns that are zero (dead inputs) leave zero eigenvalues: these are no noise, and M is taken without them.
-    ``rows`` is N without the dead ones, of all matrices or of each, as :func:`live_rows` has it; None: none is dead.
+    Zero columns (dead inputs) give zero eigenvalues; M does not count them. ``rows`` is N without dead rows, one number
+    or one per matrix, from :func:`live_rows`; None means that no row is dead.
 
     >>> noise = np.random.default_rng(0).normal(0, 0.05, (300, 200))
     >>> noise[:, 0] += 0.2
@@ -139,9 +141,9 @@ def fit_bulk(spectrum: Spectrum, level: float = 0.01, *, rows: int | Sequence[in
 def noise_thresholds(
     spectrum: Spectrum, level: float = 0.01, *, rows: int | Sequence[int] | None = None
 ) -> _Numbers | None:
-    """The threshold that the largest noise eigenvalue of each matrix exceeds with probability ``level`` in the layer.
+    """The threshold of each matrix; noise exceeds any of those of a layer with probability ``level``.
 
-    These are the thresholds by which :func:`fit_bulk` counts; that of a matrix that is zero is zero.
+    :func:`fit_bulk` counts spikes by the same thresholds. A zero matrix has the threshold zero.
     """
     noise = _fit(spectrum, level, rows)
     if noise is None:
@@ -152,9 +154,9 @@ def noise_thresholds(
 
 
 def live_rows(matrices: Tensor) -> list[int]:
-    """N of each matrix of a stack (count, rows, columns) without what is dead.
+    """N of each matrix of a stack (count, rows, columns) without dead rows and columns.
 
-    That is the number of its rows that are not all zero, or that of its columns, whichever is larger.
+    That is the number of its non-zero rows or of its non-zero columns, whichever is larger.
 
     >>> import torch
     >>> stack = torch.ones(2, 5, 3)
@@ -177,7 +179,7 @@ def _fit(spectrum: Spectrum, level: float, rows: int | Sequence[int] | None) -> 
     columns = (spectrum.parts > 0).sum(axis=1)
     indices = columns.nonzero()[0]
     columns = columns[indices]
-    # A matrix has no more eigenvalues than live rows, unless rounding has left one that should be zero.
+    # A matrix has at most as many positive eigenvalues as live rows, unless rounding makes a zero one positive.
     tall = np.maximum(_rows_of_each(spectrum, rows)[indices], columns)
     law = _law(tuple(tall.tolist()), tuple(columns.tolist()), level)
     last = spectrum.columns - 1  # parts are ascending, zeros first
@@ -202,12 +204,12 @@ def _rows_of_each(spectrum: Spectrum, rows: int | Sequence[int] | None) -> _Coun
     if rows is None or isinstance(rows, int):
         return np.full(spectrum.matrices, spectrum.rows if rows is None else rows)
     if len(rows) != spectrum.matrices:
-        raise UsageError(f"rows are given for {len(rows)} matrices of a layer that has {spectrum.matrices}")
+        raise UsageError(f"rows has {len(rows)} entries, but the layer has {spectrum.matrices} matrices")
     return np.asarray(rows, np.int64)
 
 
 def _differ(logs: _Numbers, weights: _Numbers) -> bool:
-    """Whether the logarithms of several σ² differ by more than is usual: χ² beyond its median."""
+    """Whether the logarithms of several σ² differ more than usual: χ² above its median."""
     freedom = logs.size - 1
     apart = logs - (weights @ logs) / weights.sum()
     return float(weights @ (apart * apart)) > freedom * (1 - 2 / (9 * freedom)) ** 3  # Wilson & Hilferty's median
@@ -215,9 +217,9 @@ def _differ(logs: _Numbers, weights: _Numbers) -> bool:
 
 @dataclass(frozen=True)
 class _Law:
-    """The law of noise with σ = 1, by matrix: the expected median, the weight 1/v² of an estimate by it, thresholds.
+    """Noise with σ = 1, per matrix: the expected median, the weight 1/v² of an estimate from it, and thresholds.
 
-    ``own`` are for matrices each with its own σ, ``shared`` for one σ from all; ``alike``: all are of one size.
+    The thresholds ``own`` hold if each matrix has its own σ, ``shared`` if all share one; ``alike``: all have one size.
     """
 
     medians: _Numbers
@@ -242,7 +244,7 @@ def _law(rows: tuple[int, ...], columns: tuple[int, ...], level: float) -> _Law:
 
 @functools.lru_cache(maxsize=4096)
 def _median(rows: int, columns: int) -> tuple[float, float, float]:
-    """For σ = 1: the median eigenvalue of a matrix, how much the count below it varies, and the spacing at it."""
+    """For σ = 1: the median eigenvalue of a matrix, the variance of the count below it, and the spacing there."""
     law = MarchenkoPastur(rows, columns)
     median = float(law.quantile(0.5))
     spacing = 1 / (columns * median * float(law.density(median)))  # relative distance to the next eigenvalue
@@ -255,16 +257,16 @@ def _reach(rows: int, columns: int, matrices: int, level: float, error: float) -
     """For σ = 1, known up to a relative ``error`` of σ²: the threshold for the largest eigenvalue of some matrices."""
     a, b = math.sqrt(rows - 0.5), math.sqrt(columns - 0.5)
     centre, scale = (a + b) ** 2, (a + b) * math.cbrt(1 / a + 1 / b)
-    # 1 − (1 − p)^(1/k), for p = ½ the middle of the law of the largest, for p = level the threshold.
+    # 1 − (1 − p)^(1/k): p = ½ gives the median of the largest, p = level the threshold.
     tails = (-math.expm1(math.log1p(-share) / matrices) for share in (0.5, level))
-    # N is the mean of all eigenvalues: in a matrix of one column the law of the largest is too rough to respect that.
+    # N is the mean of all eigenvalues; for a single column the approximation of the largest can fall below it.
     half, edge = (max(centre + scale * tracy_widom_quantile(tail), rows) for tail in tails)
     doubt = NormalDist().inv_cdf(level) * error
     return half * math.exp(math.hypot(math.log(edge / half), doubt))
 
 
 def _exponent(beyond: _Numbers, noise: _Noise, matrix: _Counts) -> float | None:
-    """``spike_alpha`` of :class:`Bulk`, from eigenvalues and whose they are; None also where all are at the edge."""
+    """``spike_alpha`` of :class:`Bulk`, from the spikes and their matrices; None if all are at the edge."""
     rows, columns = noise.rows[matrix].astype(np.float64), noise.columns[matrix].astype(np.float64)
 
     def strength(values: _Numbers) -> _Numbers:

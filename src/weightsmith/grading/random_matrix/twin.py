@@ -1,15 +1,15 @@
 """The randomised twin of a layer: the same weights in random order.
 
 Training changes the arrangement of the weights of a layer, not only their sizes. A random permutation of the entries of
-each of its matrices destroys the first and keeps the second. The twin's spectrum is therefore what the layer's would be
-without structure, for the same distribution of weights. Entries stay in their matrix: that one kernel
-position has larger weights than another is no structure, as in :mod:`weightsmith.grading.random_matrix.noise`.
+each matrix destroys the arrangement and keeps the sizes. The twin therefore has the spectrum that the layer would have
+without structure, for the same distribution of weights. Entries stay in their matrix: a kernel position with larger
+weights than another is no structure, as in :mod:`weightsmith.grading.random_matrix.noise`.
 
 - **The distance** between both spectra is (1/n)·Σ|sᵢ − tᵢ| / √(Σsᵢ²/n), over the n singular values s of the layer and
   t of the twin, each in ascending order: the Wasserstein-1 distance, in units of the root-mean-square singular value.
   The sum of squares is the same on both sides, so the distance is between 0 and √2. It has no bins, no bandwidth, no
-  logarithms of small numbers, and no unit. (WeightWatcher's ``rand_distance`` takes the eigenvalues themselves for
-  probabilities, and differs from call to call for want of a seed: .0119, then .0187, on one layer.)
+  logarithms of small numbers, and no unit. (WeightWatcher's ``rand_distance`` treats the eigenvalues as probabilities,
+  and differs from call to call because it has no seed: .0119, then .0187, on one layer.)
 - **Traps** (Martin's correlation traps) are eigenvalues of the *twin* beyond the threshold of the twin's own noise:
   entries so large that each makes an eigenvalue at any position, or a mean that is not zero.
 """
@@ -36,7 +36,7 @@ class Twin(Record):
     """A layer's randomised twin.
 
     ``distance`` of its spectrum from the layer's; ``lambda_max``, its largest eigenvalue; ``traps``, how many of its
-    eigenvalues are beyond ``threshold``, what noise reaches (``spikes`` and ``threshold`` of the twin's
+    eigenvalues are beyond the noise ``threshold`` (``spikes`` and ``threshold`` of the twin's
     :class:`~weightsmith.grading.random_matrix.noise.Bulk`); ``eigenvalues``, the positive ones, ascending.
     """
 
@@ -50,10 +50,10 @@ class Twin(Record):
 def randomised_twin(
     matrices: Tensor, known: Spectrum, rng: np.random.Generator, *, level: float = 0.01, device: str = "cpu"
 ) -> Twin | None:
-    """Permute the entries of a layer whose spectrum is ``known``, and compare; None where noise cannot be fitted.
+    """Permute the entries of a layer whose spectrum is ``known``, and compare; None if noise cannot be fitted.
 
-    The twin's spectrum is computed by the method and precision of the known one, and scaled as that one is. It costs a
-    decomposition and a copy of the layer.
+    The twin's spectrum has the method, precision and scale of the known one. It costs a decomposition and a copy of the
+    layer.
 
     >>> from weightsmith.grading.spectra.spectrum import spectrum
     >>> identity = torch.eye(100)[None]
@@ -68,7 +68,7 @@ def randomised_twin(
     found = spectrum_like(shuffled, known, device)
     if not found.rank:
         return None
-    # Both have the same sum of squared weights, so the sums of eigenvalues tell how the known one was scaled.
+    # Both have the same sum of squared weights, so the ratio of the sums of eigenvalues is the scale of the known one.
     found = found.scaled(float(known.parts.sum() / found.parts.sum()))
     bulk = fit_bulk(found, level, rows=live_rows(shuffled))
     if bulk is None:
@@ -78,7 +78,7 @@ def randomised_twin(
 
 
 def shuffle_matrices(entries: NDArray[Any], rng: np.random.Generator) -> None:
-    """Put the entries of each matrix of a layer, one row per matrix, in random order, in place.
+    """Shuffle the entries of each matrix of a layer, one row per matrix, in place.
 
     The order depends on the generator and the sizes only: indices are shuffled like weights.
     """
@@ -87,20 +87,17 @@ def shuffle_matrices(entries: NDArray[Any], rng: np.random.Generator) -> None:
 
 
 def spectral_distance(one: Spectrum, other: Spectrum) -> float:
-    """The Wasserstein-1 distance between two layers' singular values, over the root mean square of the first's.
+    """The Wasserstein-1 distance between the singular values of two layers, over the root mean square of the first.
 
-    Both layers have the same number of eigenvalues, zeros included.
+    Both layers must have the same number of eigenvalues, zeros included.
     """
     first, second = np.sort(one.parts, axis=None), np.sort(other.parts, axis=None)
     scale = first.mean()
     return float(np.abs(np.sqrt(first / scale) - np.sqrt(second / scale)).mean())
 
 
-# The spectrum of other matrices by the method and precision of a known one.
-
-
 def spectrum_like(matrices: Tensor, known: Spectrum, device: str) -> Spectrum:
-    """The spectrum of ``matrices``, not scaled."""
+    """The spectrum of ``matrices`` with the method and precision of a known one, not scaled."""
     method, precision = known.method.split()
     return spectrum(
         matrices,

@@ -10,9 +10,9 @@ exponent α = 1 + μ/2, and three things can happen (Martin & Mahoney, arXiv 181
 
 In a finite matrix the α of a fit with a searched λ_min is right for the first class and too large for the others,
 because the fit reaches into the bulk: for μ = 3 its median over 512 × 512 matrices is 4.5 (Pareto) or 6.1 (Student),
-not 2.5, and for μ > 4 it is that of Gaussian noise. The exponent of the spikes with the noise taken off
-(``Bulk.spike_alpha``) is nearer: 2.3 and 2.6. So a layer is very heavy if its α is below 2, as in the verdict, and
-otherwise its spikes decide. They are few near μ = 4, and beyond it often absent: such matrices land on either side.
+not 2.5, and for μ > 4 it is that of Gaussian noise. The exponent of the spikes with the noise removed
+(``Bulk.spike_alpha``) is closer: 2.3 and 2.6. So a layer is very heavy if its α is below 2, as in the verdict, and
+otherwise its spikes decide. Near μ = 4 they are few, and beyond it often absent: such matrices may get either class.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def universality_of_entries(mu: float) -> Universality:
 def pareto_matrix(mu: float, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
     """Entries ±x with P(x > t) = (1 + t)^−μ and a sign by coin: Pareto's law of the second kind, made symmetric.
 
-    Martin & Mahoney draw the same law with one sign; the mean it then has adds an eigenvalue that is not of the tail.
+    Martin & Mahoney draw the same law with one sign; its non-zero mean adds an eigenvalue outside the tail.
     """
     tail_exponent(mu)
     entries: NDArray[np.float64] = rng.pareto(mu, shape) * rng.choice([-1.0, 1.0], shape)

@@ -1,4 +1,4 @@
-"""Eigenvalues of one large Gram matrix by two-stage band reduction: the larger, the faster than LAPACK's ``dsyevd``.
+"""Eigenvalues of one large Gram matrix by two-stage band reduction, for large n faster than LAPACK's ``dsyevd``.
 
 LAPACK brings a symmetric matrix to tridiagonal form column by column, and half of that work is products of the whole
 matrix with one vector, which are limited by memory bandwidth. Here it happens in two stages (Bischof, Lang and Sun, *A
@@ -25,23 +25,21 @@ from numpy.typing import NDArray
 
 __all__ = ["eigenvalues_of"]
 
-# Constants, so that loops have a known length. Wider panels multiply faster but spill more: 48 is best around n = 2000.
+# A constant, so that loops have a known length. Wider panels multiply faster but spill more: 48 is best near n = 2000.
 _BAND = 48
 _LEAD = 2 * _BAND - 1  # element (i, j) of the band, j ≤ i < j + 2b, is at j·_LEAD + i
-_TOGETHER = (
-    4  # columns whose spills follow each other closely, so that they meet the same part of the band in the cache
-)
-_SAFE = 400  # elements between two to this power and its inverse can be squared
+_TOGETHER = 4  # columns whose spills follow each other closely, so that they share the part of the band in the cache
+_SAFE = 400  # elements between 2^±_SAFE can be squared without overflow
 _ROUNDING = 2.220446049250313e-16
-_Index = np.uintp  # an index without sign needs no test for one, and loops over it are vectorised
+_Index = np.uintp  # unsigned indices need no test for negative ones, and loops over them are vectorised
 
 _Values = NDArray[np.float64]
 
 
 def eigenvalues_of(gram: NDArray[Any]) -> _Values:
-    """The eigenvalues, ascending, of a positive semidefinite matrix in Fortran order whose upper triangle counts.
+    """The ascending eigenvalues of a positive semidefinite matrix in Fortran order; only its upper triangle is read.
 
-    ``gram`` is float64 or float32 and is used up. The second stage is in float64 for both.
+    ``gram`` is float64 or float32 and is overwritten. The second stage is in float64 for both.
     """
     from scipy.linalg.lapack import dsterf
 
@@ -50,7 +48,7 @@ def eigenvalues_of(gram: NDArray[Any]) -> _Values:
     exponent = exponent if abs(exponent) > _SAFE else 0
     if exponent:
         np.ldexp(gram, -exponent, out=gram)
-    # The square of a length that may be taken for zero: far below rounding, yet its own square has all its digits.
+    # Squared lengths below this count as zero: far below rounding, but large enough to be squared without underflow.
     negligible = (float(np.ldexp(largest, -exponent)) * _ROUNDING / 1024) ** 2
     diagonal, beside = _to_tridiagonal(_to_band(gram, negligible), len(gram), negligible)
     if len(gram) == 1:
@@ -63,7 +61,7 @@ def eigenvalues_of(gram: NDArray[Any]) -> _Values:
 
 
 def _to_band(gram: NDArray[Any], negligible: float) -> _Values:
-    """The first stage: the lower half of the band, flat, with room for what spills and for whole blocks at the end."""
+    """The first stage: the lower half of the band, flat, with room for the spills and for whole blocks at the end."""
     size = len(gram)
     band = np.zeros((size + 2 * _BAND) * (_LEAD + 1))
     multiply, update = _blas("symm", gram.dtype), _blas("syr2k", gram.dtype)
@@ -87,7 +85,7 @@ def _to_band(gram: NDArray[Any], negligible: float) -> _Values:
 
 
 def _blas(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
-    """A routine of BLAS by its address: SciPy's own wrappers copy a matrix that is part of a larger one."""
+    """A BLAS routine by its address: SciPy's wrappers copy a matrix that is part of a larger one."""
     single = dtype == np.float32
     address = get_cython_function_address("scipy.linalg.cython_blas", ("s" if single else "d") + name)
     routine = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 12)(address)
@@ -108,18 +106,18 @@ def _blas(name: str, dtype: np.dtype[Any]) -> Callable[..., None]:
 
 @njit(cache=True, nogil=True)
 def _store(gram: NDArray[Any], start: int, stop: int, band: _Values) -> None:
-    """The diagonal block of these rows and columns into the band."""
+    """Copy the diagonal block of these rows and columns into the band."""
     for j in range(start, stop):
         for i in range(j, stop):
             band[j * _LEAD + i] = gram[j, i]
 
 
-# The order of additions is free, so that sums are vectorised; nothing here may assume that there are no infinities.
+# Additions may be reordered, so that sums are vectorised; infinities must still be handled.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _factor(gram: NDArray[Any], start: int, negligible: float, panel: _Values, band: _Values) -> _Values:
-    """QR factors of the b rows above ``start``, turned: V into ``panel``, R into ``band``; returns the τ of I − τ v vᵀ.
+    """QR of the b rows above ``start``, transposed: V into ``panel``, R into ``band``; returns the τ of I − τ v vᵀ.
 
-    A column of the panel is divided by its pivot, and so becomes v, only at the end.
+    Only at the end is each column of the panel divided by its pivot, which makes it v.
     """
     rows, before = len(panel), start - _BAND
     for i in range(rows):
@@ -153,9 +151,10 @@ def _factor(gram: NDArray[Any], start: int, negligible: float, panel: _Values, b
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _apply(panel: _Values, k: int, w: _Values, sums: _Values) -> None:
-    """Take column k times wᵀ from the rows below k, and sum the products of the next column, below its first, with all.
+    """Subtract column k times wᵀ from the rows below k, and sum the products of the next column with all columns.
 
-    So the panel is read once per reflection. Whole rows, though w is zero up to k: a known length is twice as fast.
+    So the panel is read once per reflection. Loops run over whole rows, though w is zero up to k: a known length is
+    twice as fast.
     """
     flat, begin = panel.reshape(-1), k + 2
     own, following, width = _Index(max(k, 0)), _Index(min(k + 1, _BAND - 1)), _Index(_BAND)
@@ -201,9 +200,9 @@ def _compact(products: _Values, taus: _Values) -> _Values:
 
 @njit(cache=True, nogil=True)
 def _to_tridiagonal(band: _Values, size: int, negligible: float) -> tuple[_Values, _Values]:
-    """The second stage: the diagonal and the one beside it.
+    """The second stage: the diagonal and the subdiagonal.
 
-    What a column spills may be followed by what the next one does as soon as it is two blocks ahead.
+    The spill of a column can be chased as soon as that of the column before is two blocks ahead.
     """
     vectors, taus, room = np.empty((_TOGETHER, _BAND)), np.empty(_TOGETHER), np.empty((2, _BAND))
     for begin in range(0, size - 2, _TOGETHER):
@@ -300,7 +299,7 @@ def _both_sides(band: _Values, first: int, v: _Values, tau: float, p: _Values) -
 def _chase(band: _Values, first: int, negligible: float, tau: float, vectors: tuple[_Values, ...]) -> float:
     """The block B below the diagonal one: B (I − τ v vᵀ), then its first column cleared by the next reflection.
 
-    That one's τ is returned, and its vector u takes the place of v, the first of ``vectors``. With w = τ B v, both are
+    Returns the τ' of that reflection; its vector u replaces v, the first of ``vectors``. With w = τ B v, both are
     applied in one pass: B becomes B − w vᵀ − u sᵀ, s = τ' (Bᵀu − (u·w) v).
     """
     lead, corner = _Index(_LEAD), _Index(first * _LEAD + first + _BAND)
@@ -340,7 +339,7 @@ def _chase(band: _Values, first: int, negligible: float, tau: float, vectors: tu
             band[c1 + i] -= y * v1 + x * s1
             band[c2 + i] -= y * v2 + x * s2
             band[c3 + i] -= y * v3 + x * s3
-    # The first column went along with the others for speed, but was done already.
+    # For speed the loop above also updated the first column, which was done already.
     band[corner] = cleared
     for row in range(1, _BAND):
         band[corner + _Index(row)] = 0.0

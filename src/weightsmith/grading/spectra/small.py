@@ -3,10 +3,10 @@
 Each matrix is brought to tridiagonal form by Householder reflections (Golub & Van Loan, *Matrix Computations*,
 algorithm 8.3.1). The eigenvalues of that form come from the rational QL method of Pal, Walker and Kahan, as in LAPACK's
 ``dsterf``. Its recurrence is a chain of divisions, each of which waits for the one before; therefore all matrices of a
-stack go through it in lock step, a lane each, so that the processor works on several chains at a time. A lane whose
-first eigenvalues are found waits while the others go on.
+stack go through it in lock step, a lane each, so that the processor works on several chains at a time. A lane that has
+found its eigenvalue waits for the others.
 
-An off-diagonal element is taken for zero below ε·‖T‖: like LAPACK's, the results are exact to a few n·ε·λ_max.
+An off-diagonal element below ε·‖T‖ counts as zero: like LAPACK's, the results are exact to a few n·ε·λ_max.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MOST_SWEEPS = 30  # per eigenvalue, as in LAPACK; two are usual
 _Values = NDArray[np.float64]
 
 
-# The order of additions is free, so that sums are vectorised; nothing here may assume that there are no infinities.
+# Additions may be reordered, so that sums are vectorised; infinities must still be handled.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _tridiagonalise(matrix: _Values, diagonal: _Values, squares: _Values) -> None:
-    """The diagonal and the squared off-diagonal of QᵀAQ; of ``matrix`` the lower triangle counts, and is used up."""
+    """The diagonal and the squared off-diagonal of QᵀAQ; the lower triangle of ``matrix`` is read and overwritten."""
     n = matrix.shape[0]
     v, p = np.empty(n), np.empty(n)
     for i in range(n - 1, 1, -1):
@@ -82,7 +82,7 @@ def _sweep(d: _Values, e: _Values, starts: _Values, shifts: _Values, state: tupl
         p[w] = gamma[w] * gamma[w]
     for i in range(rows - 2, int(starts.min()) - 1, -1):
         for w in range(lanes):
-            # No branches, only choices between two numbers: this loop is to be vectorised over the lanes.
+            # No branches, only selections between two numbers, so that this loop is vectorised over the lanes.
             active = i >= starts[w]
             square = e[i, w]
             r = p[w] + square
@@ -104,7 +104,7 @@ def _sweep(d: _Values, e: _Values, starts: _Values, shifts: _Values, state: tupl
 
 @njit(cache=True, nogil=True)
 def _ready(d: _Values, e: _Values, starts: _Values, limits: _Values, shifts: _Values) -> bool:
-    """Move every lane past the eigenvalues it has found and choose its next shift; False when all have all."""
+    """Move every lane past the eigenvalues it has found and choose its next shift; False when all lanes are done."""
     rows, lanes = d.shape
     left = False
     for w in range(lanes):
@@ -125,7 +125,7 @@ def _ready(d: _Values, e: _Values, starts: _Values, limits: _Values, shifts: _Va
 
 @njit(cache=True, nogil=True)
 def eigenvalues_of_stack(stack: _Values) -> tuple[_Values, bool]:
-    """The eigenvalues of each matrix of (count, n, n), ascending, and whether all were found; ``stack`` is used up."""
+    """Ascending eigenvalues of each matrix of (count, n, n), and whether all were found; ``stack`` is overwritten."""
     lanes, n, _ = stack.shape
     scales, limits, starts, shifts = np.ones(lanes), np.empty(lanes), np.zeros(lanes), np.empty(lanes)
     d, e = np.empty((n, lanes)), np.zeros((n + 1, lanes))
@@ -134,7 +134,7 @@ def eigenvalues_of_stack(stack: _Values) -> tuple[_Values, bool]:
         for i in range(n):
             for j in range(i + 1):
                 largest = max(largest, abs(stack[w, i, j]))
-        if largest > _LARGEST or 0.0 < largest < _SMALLEST:  # squares below must stay in the range of numbers
+        if largest > _LARGEST or 0.0 < largest < _SMALLEST:  # the squares below must not overflow
             scales[w] = largest
             stack[w] /= largest
         column, squares = np.empty(n), np.zeros(n)

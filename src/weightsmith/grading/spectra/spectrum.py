@@ -1,10 +1,10 @@
 """The spectrum of a layer: the eigenvalues of X = WᵀW for each of its matrices.
 
-With W of N × M and N ≥ M (a matrix that is wider than tall is turned), X has M eigenvalues λ = σ², the squares of W's
-singular values. They come from the Gram matrix of the smaller side, built in blocks, and a symmetric eigenvalue
+With W of N × M and N ≥ M (a matrix that is wider than tall is transposed), X has M eigenvalues λ = σ², the squares of
+W's singular values. They come from the Gram matrix of the smaller side, built in blocks, and a symmetric eigenvalue
 routine: about a quarter of the work of a singular value decomposition. The price is that eigenvalues below
-λ_max · N · ε are rounding noise; they are counted as zero here and do not reach any fit. ``method="svd"`` resolves
-smaller ones, and serves as a check.
+λ_max · N · ε are rounding noise; they count as zero and are left out of every fit. ``method="svd"`` resolves smaller
+ones, and serves as a check.
 
 >>> found = spectrum(torch.diag(torch.tensor([3.0, 2.0, 0.0]))[None])
 >>> found.eigenvalues, found.rank
@@ -31,9 +31,9 @@ from weightsmith.grading.choices import Method, Precision
 __all__ = ["Spectrum", "spectrum"]
 
 _BLOCK = 1 << 22  # values that are converted at a time: 32 MB in float64
-_SMALL, _SMALLEST = 128, 32  # matrices up to this size are decomposed as a stack, a single one up to the second
+_SMALL, _SMALLEST = 128, 32  # sizes up to which several matrices, and a single one, are decomposed as a stack
 _LARGE = {"float64": 1536, "float32": 3072}  # from this size on two stages are faster than LAPACK's one
-# Largest weights whose squares, and sums of them, stay inside the type; others are scaled by a power of two first.
+# Range of the largest weight in which sums of squares do not overflow; others are scaled by a power of two first.
 _SAFE = {"float64": (1e-100, 1e100), "float32": (1e-12, 1e12)}
 
 
@@ -58,7 +58,7 @@ class Spectrum(Record):
         return len(self.parts)
 
     def scaled(self, factor: float) -> Spectrum:
-        """All eigenvalues times ``factor``: what they are when the weights are multiplied by its root."""
+        """All eigenvalues times ``factor``, as if the weights were multiplied by its root."""
         if factor == 1:
             return self
         return dataclasses.replace(self, eigenvalues=self.eigenvalues * factor, parts=self.parts * factor)
@@ -81,16 +81,16 @@ def spectrum(
     """The spectrum of a stack of matrices (count, rows, columns) with finite values, the largest within 10^±140.
 
     ``precision="float32"`` takes about half the time; large eigenvalues keep six digits, those below a ten-thousandth
-    of the largest lose theirs. On another ``device`` than the CPU the decomposition runs there by torch. ``largest`` is
-    the largest absolute value, if it is known.
+    of the largest lose theirs. On a ``device`` other than the CPU, torch does the decomposition. ``largest`` is the
+    largest absolute value, if known.
     """
     if matrices.dim() != 3 or 0 in matrices.shape:
-        raise UsageError(f"a spectrum is that of a stack of matrices (count, rows, columns), not {matrices.shape}")
+        raise UsageError(f"a spectrum needs a stack of matrices (count, rows, columns), not {tuple(matrices.shape)}")
     matrices = matrices.detach()
     if largest is None:
         largest = max(abs(float(value)) for value in torch.aminmax(matrices))
     smallest_safe, largest_safe = _SAFE[precision]
-    # The power of two that brings the weights near one, where they cannot be squared as they are.
+    # The power of two that brings the weights near one, if their squares would overflow or underflow.
     exponent = math.frexp(largest)[1] if largest and not smallest_safe < largest < largest_safe else 0
     count, rows, columns = matrices.shape
     if method == "svd":
@@ -115,14 +115,14 @@ def spectrum(
 
 def _values(part: Tensor, exponent: int, precision: Precision) -> NDArray[Any]:
     """Weights as an array of the given type, scaled, contiguous."""
-    if exponent:  # scaled in the wider type: a power of two beyond the narrow one's range is still a number there
+    if exponent:  # scaled in float64: the power of two may be outside the range of the narrower type
         part = torch.ldexp(part.to(torch.float64), torch.tensor(-exponent))
     array: NDArray[Any] = part.to(getattr(torch, precision)).contiguous().numpy()
     return array
 
 
 def _by_gram(matrix: Tensor, exponent: int, precision: Precision) -> NDArray[np.float64]:
-    """Eigenvalues of one matrix: W is converted and multiplied block by block, so that it is never held twice."""
+    """Eigenvalues of one matrix; W is converted and multiplied block by block, so that it is never copied whole."""
     from scipy.linalg import blas, eigh
 
     rank_update = blas.dsyrk if precision == "float64" else blas.ssyrk
@@ -131,7 +131,7 @@ def _by_gram(matrix: Tensor, exponent: int, precision: Precision) -> NDArray[np.
     check_memory(
         f"the spectrum of a {len(tall):,} × {size:,} matrix in {precision}",
         (size * size + _BLOCK) * np.dtype(precision).itemsize,
-        "float32 takes half of what float64 takes (precision=), and layers= leaves the layer out",
+        "precision='float32' needs half as much, and layers= leaves the layer out",
     )
     gram = np.zeros((size, size), dtype=precision, order="F")
     for rows in torch.split(tall, max(1, _BLOCK // size)):

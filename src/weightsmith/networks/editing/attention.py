@@ -1,8 +1,8 @@
-"""``nn.MultiheadAttention`` with fewer heads than its width has room for.
+"""``nn.MultiheadAttention`` with fewer heads than the width of its tokens implies.
 
-torch ties the heads to the width of the tokens (heads · head size = width), so that none of them can go. Here the
+torch ties the heads to the width of the tokens (heads · head size = width), so that no head can be removed. Here the
 tensors and their names are the same, but ``in_proj_weight`` has 3 · heads · head size rows, and ``out_proj`` reads
-heads · head size values. A module becomes one by its class, and is torch's own again when all heads are there.
+heads · head size values. A module is converted by changing its class, and back if it has all its heads.
 
 >>> layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
 >>> x = torch.randn(3, 5, 8)
@@ -38,9 +38,9 @@ class FewerHeads(nn.MultiheadAttention):
         average_attn_weights: bool = True,
         is_causal: bool = False,  # noqa: ARG002
     ) -> tuple[Tensor, Tensor | None]:
-        """As torch's own, for batches: softmax(q kᵀ / √head size + mask) v of every head, joined and projected.
+        """As in torch, for batches: softmax(q kᵀ / √head size + mask) v of every head, joined and projected.
 
-        ``is_causal`` is a hint that the mask is causal; the mask itself is what counts.
+        ``is_causal`` is a hint that the mask is causal; only the mask itself is used.
         """
         weights = self.in_proj_weight.chunk(3)
         bias: Tensor | None = self.in_proj_bias
@@ -65,23 +65,23 @@ class FewerHeads(nn.MultiheadAttention):
 
 
 def _additive(mask: Tensor, like: Tensor) -> Tensor:
-    """What a mask adds to scores: −∞ where a mask of truth values forbids, a mask of numbers itself."""
+    """A mask as a term added to the scores: −∞ where a Boolean mask is true; a mask of numbers unchanged."""
     if mask.dtype != torch.bool:
         return mask
     return torch.zeros_like(mask, dtype=like.dtype).masked_fill(mask, -math.inf)
 
 
 def open_heads(network: nn.Module) -> nn.Module:
-    """Let every attention of ``network`` whose heads can go be a :class:`FewerHeads`, in place."""
+    """Convert every attention of ``network`` whose heads can be removed to :class:`FewerHeads`, in place."""
     for module in network.modules():
         if type(module) is nn.MultiheadAttention and _can_open(module):
             module.__class__ = FewerHeads
-            module._qkv_same_embed_dim = False  # else torch's fused encoder layer passes by the module
+            module._qkv_same_embed_dim = False  # else torch's fused encoder layer bypasses the module
     return network
 
 
 def close_heads(network: nn.Module) -> nn.Module:
-    """Let every attention that has all its heads be torch's own again, in place."""
+    """Convert every attention that has all its heads back to torch's own class, in place."""
     for module in network.modules():
         if isinstance(module, FewerHeads) and len(module.in_proj_weight) == 3 * module.embed_dim:
             module.__class__ = nn.MultiheadAttention  # type: ignore[assignment]
@@ -90,6 +90,6 @@ def close_heads(network: nn.Module) -> nn.Module:
 
 
 def _can_open(module: nn.MultiheadAttention) -> bool:
-    """Not those with keys of their own width, or with further keys that no token gives."""
+    """Whether heads can be removed: not with keys of another width, or with additional keys beside the tokens."""
     weight: Tensor | None = module.in_proj_weight
     return weight is not None and module.bias_k is None and not module.add_zero_attn

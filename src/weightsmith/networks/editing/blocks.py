@@ -1,7 +1,7 @@
-"""A network as a chain of blocks, and the lower part of it up to one of them.
+"""A network as a chain of blocks, and its lower part up to a given block.
 
 A network can be cut where a single tensor is passed on: after each dense layer or convolution of a plain network, but
-only between the blocks of a residual one, because inside a block the shortcut is live as well. torch.fx finds these
+only between the blocks of a residual one, because inside a block the shortcut is needed as well. torch.fx finds these
 cut points in the data flow, for any architecture:
 
 >>> from weightsmith.networks.models.resnet import resnet
@@ -11,7 +11,7 @@ cut points in the data flow, for any architecture:
 >>> chain.blocks[4].layers
 ('layer2.0.conv1', 'layer2.0.bn1', 'layer2.0.conv2', 'layer2.0.bn2')
 
-What follows a layer without weights of its own (activation, pooling, dropout, flattening) belongs to its block.
+Operations without weights (activation, pooling, dropout, flattening) belong to the block of the layer before them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Block:
     layers: tuple[str, ...]
 
     def under(self, part: str) -> Block:
-        """The same block of a network that has become ``part`` of another."""
+        """The same block, renamed for a network that became the submodule ``part`` of another."""
         return Block(tuple(f"{part}.{layer}" for layer in self.layers))
 
 
@@ -62,10 +62,10 @@ class Chain:
     def lower(self, count: int) -> nn.Module:
         """The first ``count`` blocks, with the names their layers have in the whole network.
 
-        Dropout or batch norm called as functions stay as they are in evaluation mode; as layers they can be switched.
+        Dropout or batch norm called as functions stay in evaluation mode; as layers they follow the mode.
         """
         if not 1 <= count < len(self.blocks):
-            raise UsageError(f"{count} blocks cannot be kept of a network that can be cut after {self._cuts()}")
+            raise UsageError(f"cannot keep {count} blocks: the network can be cut after {self._cuts()}")
         graph = fx.Graph()
         copies: dict[fx.Node, fx.Node] = {}
         for node in self._whole.graph.nodes:
@@ -83,8 +83,8 @@ class Chain:
 def without_last_dense(network: nn.Module, example: Tensor) -> tuple[nn.Module, tuple[Block, ...]]:
     """A copy of ``network`` without its last dense layer, and the remaining layers with weights.
 
-    For networks whose data flow cannot be traced. Their order is that of definition, each with what follows it up to
-    the next; the dense layer must compute the output, which is checked on ``example``.
+    For networks whose data flow cannot be traced. Blocks are in the order of definition, one per layer with weights;
+    the dense layer must compute the output, which is checked on ``example``.
     """
     copied = copy.deepcopy(network).eval()
     name, last = next(
@@ -100,8 +100,8 @@ def without_last_dense(network: nn.Module, example: Tensor) -> tuple[nn.Module, 
     hook.remove()
     if len(given) != 1 or not isinstance(answer, Tensor) or not torch.equal(answer, given[0]):
         raise UsageError(
-            f"{type(network).__name__}: its output is not that of its last dense layer ({name}), which alone could be "
-            "cut off, because its data flow cannot be traced"
+            f"{type(network).__name__}: its data flow cannot be traced, so only its last dense layer ({name}) could be "
+            "cut off, but that layer does not give the output"
         )
     parent, _, own = name.rpartition(".")
     setattr(copied.get_submodule(parent), own, nn.Identity())
@@ -115,7 +115,7 @@ def without_last_dense(network: nn.Module, example: Tensor) -> tuple[nn.Module, 
 
 
 def _ends(whole: fx.GraphModule) -> Iterator[fx.Node]:
-    """The last node of each block: where only one value passes on, and a layer with weights comes next."""
+    """The last node of each block: only one value is passed on, and a layer with weights comes next."""
     nodes = [node for node in whole.graph.nodes if node.op != "output"]
     index = {node: number for number, node in enumerate(nodes)}
     last_use = {

@@ -1,4 +1,4 @@
-"""Deep copies of networks; what a copy would lose is refused."""
+"""Deep copies of networks; networks that a copy would change are refused."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["copied"]
 def copied(network: nn.Module) -> nn.Module:
     """An independent copy of ``network``, without ``torch.compile`` or a parallel wrapper around it.
 
-    Refused by name: layers without a size yet, gradient hooks on parameters (a copy does not keep them), and weights
-    that are computed anew from others by the older tools of torch (pruning masks, weight norm), which cannot be copied.
+    Refused, with the name: lazy layers without a size yet, gradient hooks on parameters (a copy does not keep them),
+    and weights that older tools of torch (pruning masks, weight norm) recompute in each pass, which cannot be copied.
     """
     for name, value in network.named_parameters():
         if is_lazy(value):
@@ -42,5 +42,5 @@ def copied(network: nn.Module) -> nn.Module:
 
 
 def _is_computed(module: nn.Module) -> bool:
-    """Whether the module has a tensor attribute that is no parameter but depends on one."""
+    """Whether the module has a tensor attribute that is not a parameter but depends on one."""
     return any(getattr(value, "grad_fn", None) is not None for value in vars(module).values())

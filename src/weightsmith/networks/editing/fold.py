@@ -4,8 +4,8 @@ At test time batch norm is the affine map y = γ (z − μ̄)/σ̄ + β of the l
 
     W ← (γ/σ̄) W        b ← (b − μ̄) γ/σ̄ + β        σ̄ = sqrt(running variance + ε)
 
-per output channel. Grading looks at the folded copy (batch norm undoes any scaling of the weights before it, so their
-size is meaningless), spiking converts it. torch.fx finds the data flow, so any traceable module will do.
+per output channel. Grading uses the folded copy (batch norm undoes any scaling of the weights before it, so their scale
+is meaningless); spiking converts it. torch.fx finds the data flow, so any traceable module works.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Folded:
 def fold_batch_norm(network: nn.Module, example: Tensor | None = None) -> Folded:
     """A folded copy of ``network`` in ``eval`` mode, its card attached; the network itself is not changed.
 
-    ``example`` is a batch as the network takes it, for modules that cannot be traced without (:func:`trace`). Dense
-    layers are assumed to take rows (n, features), where batch norm acts on their outputs.
+    ``example`` is a batch of inputs, for modules that cannot be traced without one (:func:`trace`). Dense layers before
+    a batch norm are assumed to take rows (n, features).
     """
     graph = trace(network, example)
     modules = dict(graph.named_modules())

@@ -1,8 +1,8 @@
 """Transfer learning: the lower blocks of a trained network under a new head (slides, seed 002).
 
 The slides: reuse the lower layers of a pretrained network, add layers for the new data on top of them, and resize the
-data to what the network takes. A *block* is what can be cut off as a whole: a dense layer or a convolution, in residual
-networks the stem or a residual block (:mod:`weightsmith.networks.editing.blocks`).
+data to the input size of the network. A *block* is the unit that can be cut off: a dense layer or a convolution, in
+residual networks the stem or a residual block (:mod:`weightsmith.networks.editing.blocks`).
 
 >>> from weightsmith.networks.models.vgg import vgg
 >>> network = graft(vgg(5, classifier=(32,)), (1, 28, 28), 4, reuse=2, hidden=(16,))
@@ -41,33 +41,33 @@ __all__ = ["Brightness", "Channels", "Grafted", "Resize", "fit_inputs", "graft",
 class Grafted(Architecture, name="grafted"):
     """The first ``reuse`` blocks of ``base`` under a new head of dense layers.
 
-    Inputs of another shape than the base takes are resized and grey ones get its channels. Where the reused part ends
-    in feature maps, each is averaged, or all are flattened, before the head.
+    Inputs of another shape than the base takes are resized, and grey images are copied to its channels. Feature maps at
+    the end of the reused part are averaged or flattened before the head.
     """
 
     base: str = param(doc="text form of the network whose lower part is reused")
-    reuse: int = param(ge=1, doc="how many of its blocks")
+    reuse: int = param(ge=1, doc="number of its blocks to reuse")
     hidden: tuple[int, ...] = param(default=(), ge=1, doc="widths of the head's hidden layers")
     dropout: float = param(default=0.0, ge=0, lt=1, doc="rate after each hidden layer of the head")
-    pool: Literal["mean", "flatten"] = param(default="mean", doc="what becomes of feature maps")
-    normalise: str = param(default="none", doc="normalisation after grey images got the base's channels")
+    pool: Literal["mean", "flatten"] = param(default="mean", doc="feature maps are averaged or flattened")
+    normalise: str = param(default="none", doc="normalisation after grey images are copied to the base's channels")
 
     def check(self) -> None:
         """The base must be complete, and its inputs reachable by resizing and channel conversion."""
         super().check()
         base = self.base_option
         if not base.input_shape or base.classes is None:
-            raise OptionError(f"grafted: the base {self.base} must tell its input_shape and classes")
+            raise OptionError(f"grafted: the base {self.base} must give its input_shape and classes")
         if self.input_shape:
             self._inputs()
 
     @functools.cached_property
     def base_option(self) -> Architecture:
-        """The base as an option object; read once, or bases of bases would be read again and again."""
+        """The base as an option object, parsed only once, because a base may be nested in others."""
         return Architecture.parse(self.base)
 
     def assemble(self) -> nn.Module:
-        """The input adapters, ``base``, ``pool`` where there are feature maps, ``head``."""
+        """The input adapters, ``base``, ``pool`` for feature maps, and ``head``."""
         chain = Chain(self.base_option.assemble())
         if self.reuse >= len(chain.blocks):
             raise OptionError(f"grafted: {self.base} has {len(chain.blocks) - 1} blocks to reuse, not {self.reuse}")
@@ -125,13 +125,13 @@ def graft(
 ) -> nn.Module:
     """A network for inputs of ``input_shape`` on the lowest ``reuse`` blocks of ``base`` (None: all but the last).
 
-    ``classes`` are the new ones, by name or number; further parameters of :class:`Grafted` (``hidden``, ``dropout``,
-    ``pool``, ``activation``) by name, the activation by default that of the base. The reused weights are copied, the
-    head's drawn from ``seed``. The card keeps the base's normalisation; one that does not fit grey images goes into the
-    network.
+    ``classes`` are the names or the number of the new classes; further parameters of :class:`Grafted` (``hidden``,
+    ``dropout``, ``pool``, ``activation``) are given by name. The default activation is that of the base. The reused
+    weights are copied, those of the head drawn from ``seed``. The card keeps the base's normalisation; one that does
+    not fit grey images becomes part of the network.
 
-    A module of the user's own is taken as well. Its result has no architecture, so it reloads through a function of the
-    user's; where its data flow cannot be traced, only its last dense layer can be cut off.
+    ``base`` may be a user-defined module. The result then has no architecture, so that loading it needs the user's
+    function; if its data flow cannot be traced, only its last dense layer can be cut off.
     """
     shape, count = tuple(input_shape), classes if isinstance(classes, int) else len(classes)
     card, architecture = card_of(base), architecture_of(base)
@@ -145,7 +145,7 @@ def graft(
         network = Grafted.from_values(values).build(seed)
         _copy(base, network.get_submodule("base"))
     else:
-        # Any base will do for reading the options: a user-defined module has no text form.
+        # A placeholder base to parse the options: a user-defined module has no text form.
         stand_in = Mlp((1,), input_shape=takes, classes=1)
         spec = Grafted.from_values({"base": str(stand_in), "reuse": 1, **values})
         network = _on_own_module(base, takes, reuse, spec, seed)
@@ -213,7 +213,7 @@ def _features(lower: nn.Module, shape: tuple[int, ...]) -> Tensor:
     if not isinstance(found, Tensor) or found.dim() < 2 or found.shape[0] != 2:
         what = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise UsageError(
-            f"the part kept of the base gives {what} for two inputs, not features of each; cut it elsewhere"
+            f"the kept part of the base gives {what} for two inputs, not features per input; reuse more or fewer blocks"
         )
     return found
 
@@ -238,10 +238,10 @@ def _copy(base: nn.Module, lower: nn.Module) -> None:
 
 # Input adapters: convert inputs of one shape to another, so that a network can be reused on other data.
 #
-# Images are resized by bilinear interpolation (smoothed first where they shrink, so that fine detail does not turn
-# into false patterns), a grey image goes to every channel, a coloured one to a single channel by its brightness. All
-# of this is linear with weights that add up to 1, so it does not matter whether inputs are normalised before or after
-# it; only a normalisation with a value per channel must come after grey images got their channels.
+# Images are resized by bilinear interpolation (with anti-aliasing if they shrink), a grey image is copied to every
+# channel, a coloured one is reduced to a single channel by its brightness. All of this is linear with weights that add
+# up to 1, so inputs can be normalised before or after it; only a normalisation with a value per channel must come after
+# grey images are copied to the channels.
 #
 # >>> list(fit_inputs((1, 28, 28), (3, 32, 32)))
 # ['resize', 'channels']
@@ -252,10 +252,10 @@ def _copy(base: nn.Module, lower: nn.Module) -> None:
 def fit_inputs(
     given: tuple[int, ...], wanted: tuple[int, ...], normalisation: Normalisation = NONE
 ) -> OrderedDict[str, nn.Module]:
-    """The layers, by name, that make inputs of shape ``given`` into inputs of shape ``wanted``; none if they are equal.
+    """The layers, by name, that convert inputs of shape ``given`` to shape ``wanted``; none if the shapes are equal.
 
-    ``normalisation`` is applied where grey images get their channels, and refused elsewhere: it belongs in the
-    network's card, which describes the preprocessing of raw inputs.
+    ``normalisation`` is applied after grey images are copied to the channels, and refused otherwise: it then belongs in
+    the network's card, which describes the preprocessing of raw inputs.
     """
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     if 1 in (len(given), len(wanted)) and math.prod(given) == math.prod(wanted):
@@ -271,14 +271,16 @@ def fit_inputs(
         elif wanted[0] == 1 != given[0]:
             layers["brightness"] = Brightness(given[0])
     elif given != wanted:
-        raise DataMismatch(f"inputs of shape {given} cannot be made into the {wanted} that the network takes")
+        raise DataMismatch(f"inputs of shape {given} cannot be converted to the {wanted} that the network takes")
     if normalisation != NONE and "channels" not in layers:
-        raise DataMismatch(f"the normalisation {normalisation} belongs on the card: no grey image is given channels")
+        raise DataMismatch(
+            f"the normalisation {normalisation} belongs on the card: no grey images are copied to channels"
+        )
     return layers
 
 
 class Resize(nn.Module):
-    """Images of another height and width, bilinear; pixels are areas (their corners are not aligned)."""
+    """Resize images to another height and width, bilinear; pixels are areas (corners are not aligned)."""
 
     def __init__(self, given: tuple[int, ...], wanted: tuple[int, ...]) -> None:
         super().__init__()
@@ -295,7 +297,7 @@ class Resize(nn.Module):
 
 
 class Channels(nn.Module):
-    """A grey image in every channel, each normalised in its own way.
+    """Copy a grey image to every channel, each with its own normalisation.
 
     >>> Channels(2, Normalisation((0.0, 0.5), (1.0, 0.5)))(torch.ones(1, 1, 1, 1)).flatten()
     tensor([1., 1.])
@@ -318,7 +320,7 @@ class Channels(nn.Module):
 
 
 class Brightness(nn.Module):
-    """One channel from several: of three 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601), otherwise the mean."""
+    """One channel from several: 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601) of three, otherwise the mean."""
 
     def __init__(self, count: int) -> None:
         super().__init__()

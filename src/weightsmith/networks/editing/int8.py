@@ -1,14 +1,14 @@
 """A network with 8-bit weights and activations, as integer hardware runs it.
 
-Batch norms are folded, then every dense layer and convolution becomes one of whole numbers:
+Batch norms are folded, then every dense layer and convolution is converted to integers:
 
     w ≈ s_w · q_w     q_w = round(w / s_w) ∈ [−127, 127]        s_w = max|w| / 127, for each output channel
     x ≈ s_x (q_x − z) q_x = clamp(round(x / s_x) + z, 0, 255)   s_x, z from the range of x on unlabelled rows
     y = s_x s_w · Σ q_w (q_x − z) + b
 
-as ONNX defines QuantizeLinear and DequantizeLinear (ties to even). The sums are exact: they are computed in float32
-where no sum can reach 2²⁴, else in float64, and rounded to the whole number they are. What stands between layers (sums
-of branches, pools, activations) is computed in float32, and so is a layer of another kind.
+as ONNX defines QuantizeLinear and DequantizeLinear (ties to even). The sums are exact: they are computed in float32 if
+no sum can reach 2²⁴, else in float64, and rounded to integers. Operations between layers (sums of branches, pools,
+activations) and layers of other kinds are computed in float32.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _CONVOLUTIONS: dict[type[nn.Module], Callable[..., Tensor]] = {
     nn.Conv2d: functional.conv2d,
     nn.Conv3d: functional.conv3d,
 }
-_EXACT = 2**24  # whole numbers below are exact in float32
+_EXACT = 2**24  # smaller integers are exact in float32
 
 
 class Int8Layer(nn.Module):
-    """A dense layer or convolution of whole numbers; its weights are rounded when it is made, its input range is set.
+    """A dense layer or convolution in integers; weights are rounded on construction, the input range is set later.
 
-    ``weight`` (int8) and ``weight_scale`` (one for each output channel), ``input_scale`` and ``input_zero`` are the
-    numbers of the formula; ``bias`` stays in float32.
+    ``weight`` (int8), ``weight_scale`` (one per output channel), ``input_scale`` and ``input_zero`` are q_w, s_w, s_x
+    and z of the formula; ``bias`` stays in float32.
     """
 
     weight: Tensor
@@ -68,7 +68,7 @@ class Int8Layer(nn.Module):
         self.register_buffer("input_zero", torch.zeros((), dtype=torch.uint8))
 
     def set_range(self, low: float, high: float) -> None:
-        """Set scale and zero point so that inputs from ``low`` to ``high``, and 0, have a number."""
+        """Set scale and zero point so that inputs from ``low`` to ``high``, and 0, can be represented."""
         low, high = min(low, 0.0), max(high, 0.0)
         scale = max((high - low) / 255, torch.finfo(torch.float32).tiny)
         self.input_scale.fill_(scale)
@@ -77,7 +77,7 @@ class Int8Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The formula above, exactly."""
         zero = self.input_zero.float()
-        # clamp(round(x / s) + z, 0, 255) − z, in place: these steps take as long as the sums otherwise
+        # clamp(round(x / s) + z, 0, 255) − z, in place: otherwise these steps take as long as the sums
         whole = (x.float() / self.input_scale).round_().clamp_(-zero, 255 - zero)
         sums = self._sums(whole)
         axis = -1 if self.kind is None else 1
@@ -99,12 +99,12 @@ class Int8Layer(nn.Module):
 
 
 def int8_outline(network: nn.Module) -> nn.Module:
-    """``network`` with 8-bit layers whose numbers are still to be filled in, as from a file."""
+    """``network`` with 8-bit layers whose values are still to be filled in, for instance from a file."""
     return with_card(replaced(network, None)[0], card_of(network)).eval()
 
 
 def folded(network: nn.Module, example: Tensor | None) -> tuple[nn.Module, list[str]]:
-    """A copy with batch norms folded, where its flow can be traced, and the names of layers that become 8-bit ones."""
+    """A copy with batch norms folded, if it can be traced, and the names of the layers to convert to 8 bits."""
     try:
         plain: nn.Module = fold_batch_norm(network, example).network
     except (WeightsmithError, *FAILURES):
@@ -119,7 +119,7 @@ def folded(network: nn.Module, example: Tensor | None) -> tuple[nn.Module, list[
 
 
 def replaced(network: nn.Module, example: Tensor | None) -> tuple[nn.Module, dict[str, Int8Layer]]:
-    """A folded copy with 8-bit layers, and these by their names; the ranges of their inputs are still to be set."""
+    """A folded copy with 8-bit layers, and these layers by name; the ranges of their inputs are still to be set."""
     made, names = folded(network, example)
     if not names:
         raise UsageError(f"{type(network).__name__} has no dense layer or convolution that could be rounded to 8 bits")
@@ -131,17 +131,17 @@ def replaced(network: nn.Module, example: Tensor | None) -> tuple[nn.Module, dic
 
 
 def has_int8(network: nn.Module) -> bool:
-    """Whether some of its layers are 8-bit ones."""
+    """Whether a network has 8-bit layers."""
     return any(isinstance(layer, Int8Layer) for layer in network.modules())
 
 
 def is_int8_file(shapes: Mapping[str, object]) -> bool:
-    """Whether tensors of these names are those of a network with 8-bit layers."""
+    """Whether these tensor names belong to a network with 8-bit layers."""
     return any(name.endswith(".weight_scale") and name.removesuffix("_scale") in shapes for name in shapes)
 
 
 def tensor_bytes(network: nn.Module) -> int:
-    """The bytes of all its tensors, batch counters apart: what must be stored, without names and card."""
+    """The size of all tensors in bytes, without batch counters, names and card."""
     return sum(
         value.numel() * value.element_size()
         for name, value in network.state_dict().items()

@@ -1,4 +1,4 @@
-"""Set tensors of other shapes in a layer and update its size attributes; used by every removal of units.
+"""Give a layer tensors of other shapes and update its size attributes; used by every removal of units.
 
 >>> layer = nn.Linear(4, 3)
 >>> set_tensors(layer, {"weight": torch.ones(2, 4), "bias": torch.zeros(2)})
@@ -45,10 +45,10 @@ class _Sizes(NamedTuple):
 def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put ``tensors`` (``weight``, ``bias``, ``running_mean`` …) into a layer; its sizes are set from their shapes.
 
-    The values are copied, in the type and to the device of what they replace, and stay as trainable as that was. A
-    dense layer or convolution without bias may be given one. All tensors of the layer must fit each other afterwards,
-    or nothing is changed. Groups of convolutions and group norms keep their size where whole ones are left, else their
-    number. A kind of layer that is not known is refused.
+    The values are copied and keep the type, device and ``requires_grad`` of the old tensors. A dense layer or
+    convolution without bias may be given one. All tensors of the layer must fit each other afterwards, or nothing is
+    changed. Groups of convolutions and group norms keep their size if whole groups are left, else their number. Unknown
+    kinds of layers are refused.
     """
     what = f"{type(module).__name__}({module.extra_repr()})"
     stored = _stored(module, what)
@@ -64,7 +64,7 @@ def set_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def output_units(module: nn.Module) -> int | None:
-    """The number of output units of a dense layer or convolution (of attention: of its queries, keys and values).
+    """The number of output units of a dense layer or convolution (for attention: queries, keys and values together).
 
     None for any other module.
 
@@ -79,7 +79,7 @@ def output_units(module: nn.Module) -> int | None:
 
 
 def count_of(network: nn.Module, name: str) -> int | None:
-    """The output units of the layer ``name``, or the whole number that a module holds under it (``block.heads``)."""
+    """The output units of the layer ``name``, or the integer attribute of that name (``block.heads``)."""
     modules = dict(network.named_modules())
     if name in modules:
         return output_units(modules[name])
@@ -89,16 +89,16 @@ def count_of(network: nn.Module, name: str) -> int | None:
 
 
 def set_count(network: nn.Module, name: str, value: int) -> None:
-    """Set the whole number that a module holds as ``name`` to another one, not greater."""
+    """Set the integer attribute ``name`` of a module to a value that is not greater than before."""
     before = count_of(network, name)
     owner, _, attribute = name.rpartition(".")
     if before is None or not 0 < value <= before or attribute not in vars(network.get_submodule(owner)):
-        raise UsageError(f"{name} cannot become {value}: it is {'no whole number' if before is None else before}")
+        raise UsageError(f"{name} cannot become {value}: it is {'not an integer' if before is None else before}")
     setattr(network.get_submodule(owner), attribute, value)
 
 
 def outputs_first(module: nn.Module) -> Tensor:
-    """The weight of a layer as (outputs, inputs, …): a view, turned round for a transposed convolution.
+    """The weight of a layer as (outputs, inputs, …): a view, with both axes swapped for a transposed convolution.
 
     >>> outputs_first(nn.ConvTranspose2d(4, 3, 2)).shape[:2]
     torch.Size([3, 4])
@@ -112,8 +112,8 @@ def outputs_first(module: nn.Module) -> Tensor:
 def units_with(network: nn.Module, shapes: Shapes) -> dict[str, int]:
     """The number of output units of every dense layer and convolution if the tensors of ``network`` had ``shapes``.
 
-    ``shapes`` has the keys of the network's state. Nothing is changed or allocated; a layer that cannot have its
-    shapes is named.
+    ``shapes`` has the keys of the network's state. Nothing is changed or allocated; the error names a layer that does
+    not fit.
 
     >>> units_with(nn.Sequential(nn.Linear(4, 3)), {"0.weight": (2, 4), "0.bias": (2,)})
     {'0': 2}
@@ -124,8 +124,8 @@ def units_with(network: nn.Module, shapes: Shapes) -> dict[str, int]:
 def resize(network: nn.Module, shapes: Shapes) -> nn.Module:
     """Resize, in place, every layer of ``network`` whose tensors have other shapes in ``shapes`` (keys of its state).
 
-    The new tensors are zero: the caller fills them. Weights that layers share stay shared. Nothing is allocated before
-    every layer was found to be of a kind that can be resized.
+    The new tensors are zero: the caller fills them. Shared weights stay shared. Nothing is allocated before every layer
+    is known to be resizable.
     """
     changed = {plan.module: plan for plan in _plans(network, shapes).values() if plan.changes}
     shared: dict[tuple[int, tuple[int, ...]], nn.Parameter] = {}
@@ -147,7 +147,7 @@ class _Plan(NamedTuple):
 
 
 def _plans(network: nn.Module, shapes: Shapes) -> dict[str, _Plan]:
-    """One for every layer whose tensors differ from ``shapes``, and for every dense layer and convolution."""
+    """A plan for every layer whose tensors differ from ``shapes``, and for every dense layer and convolution."""
     plans, taken = {}, set[str]()
     for name, module in network.named_modules(remove_duplicate=False):
         tensors = [*module._parameters, *module._buffers]
@@ -174,11 +174,11 @@ def _plans(network: nn.Module, shapes: Shapes) -> dict[str, _Plan]:
 def _stored(module: nn.Module, what: str) -> dict[str, Tensor | None]:
     """The tensors of a layer of a known kind; None for a bias it could have."""
     if not isinstance(module, tuple(_KINDS)):
-        raise UsageError(f"{what}: a {type(module).__name__} cannot be given other sizes")
+        raise UsageError(f"{what}: a {type(module).__name__} cannot be resized")
     tensors: dict[str, Tensor | None] = {**module._parameters, **module._buffers}
     has_own = "weight" in tensors or tensors.get("in_proj_weight") is not None
     if is_parametrized(module) or not has_own:
-        raise UsageError(f"{what}: its weight is computed from other tensors; make it permanent before other sizes")
+        raise UsageError(f"{what}: its weight is computed from other tensors; make it permanent before resizing")
     if any(tensor is not None and is_lazy(tensor) for tensor in tensors.values()):
         raise UsageError(f"{what}: has no size yet (a lazy layer); run the network once on an example first")
     can_get_bias = isinstance(module, nn.Linear | _ConvNd)
@@ -197,7 +197,7 @@ def _sizes(module: nn.Module, shapes: Shapes, what: str) -> _Sizes:
     """The sizes of a layer of a known kind with tensors of these shapes, if they fit each other."""
     empty = next((name for name, shape in shapes.items() if 0 in shape), None)
     if empty is not None:
-        raise UsageError(f"{what}: {empty} of shape {shapes[empty]} leaves it no unit")
+        raise UsageError(f"{what}: {empty} of shape {shapes[empty]} leaves no units")
     leading = next(iter(shapes), None)  # the weight, or the running mean of a norm without one
     if leading is None:
         return _Sizes({}, {})
@@ -222,7 +222,7 @@ def _convolution(module: Any, weight: tuple[int, ...]) -> _Sizes:
     """Weights are (out, in / groups, kernel …)."""
     alone, each = module.groups == module.in_channels > 1, module.out_channels // module.groups
     if alone and weight[0] % each:
-        raise UsageError(f"{module}: gives {each} channels for each one it reads, which {weight[0]} cannot be")
+        raise UsageError(f"{module}: gives {each} channels per input channel, so it cannot have {weight[0]} outputs")
     whole = weight[1] * module.groups == module.in_channels and weight[0] % each == 0  # whole groups are left
     groups = weight[0] // each if alone or (whole and module.groups > 1) else module.groups
     return _grouped(module, (weight[1] * groups, weight[0]), groups)
@@ -244,7 +244,7 @@ def _grouped(module: Any, channels: tuple[int, int], groups: int) -> _Sizes:
 
 
 def _channels(_module: Any, leading: tuple[int, ...]) -> _Sizes:
-    """Batch and instance norms: all tensors have one value per channel, but for the counter of batches."""
+    """Batch and instance norms: all tensors but the counter of batches have one value per channel."""
     names = ("weight", "bias", "running_mean", "running_var")
     return _Sizes({"num_features": leading[0]}, dict.fromkeys(names, leading))
 
@@ -269,7 +269,7 @@ def _slopes(_module: Any, weight: tuple[int, ...]) -> _Sizes:
 def _attention(module: Any, weight: tuple[int, ...]) -> _Sizes:
     rows, width = weight
     if width != module.embed_dim or rows % (3 * module.head_dim):
-        raise UsageError(f"{module}: {rows} × {width} values are not those of heads of {module.head_dim} values")
+        raise UsageError(f"{module}: a {rows} × {width} weight does not fit heads of {module.head_dim} values")
     changed = {"__class__": FewerHeads, "_qkv_same_embed_dim": False, "num_heads": rows // (3 * module.head_dim)}
     return _Sizes(changed, {"in_proj_weight": weight, "in_proj_bias": (rows,)})
 

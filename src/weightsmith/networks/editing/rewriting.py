@@ -37,11 +37,11 @@ class Rewritten:
 def rewritten(
     network: object, change: Callable[[LayerWeights], Tensor | None], *, layers: str | None = None
 ) -> Rewritten:
-    """A copy of ``network`` whose layers have the matrices ``change`` returns for them; None leaves a layer alone.
+    """A copy of ``network`` whose layers have the matrices that ``change`` returns; None leaves a layer unchanged.
 
     A module gives a module, everything else the tensors by name, in the types they are stored in. ``network`` is not
     changed. Weights that are computed from other tensors (weight norm, the products of an adapter) cannot be written
-    and stay as they are; so does all that is no layer.
+    and stay unchanged, as do tensors that are not layers.
     """
     source = opened(network)
     target: nn.Module | dict[str, Tensor]
@@ -88,7 +88,7 @@ def _stored_weight(plan: PendingLayer, tensors: Mapping[str, Tensor]) -> Tensor 
 
 
 def _unstacked(plan: PendingLayer, matrices: Tensor) -> Tensor:
-    """The inverse of ``Form.stack``: stacking the flat indices shows where each value came from."""
+    """The inverse of ``Form.stack``: stacking the flat indices gives the source of each value."""
     indices = plan.form.stack(torch.arange(math.prod(plan.shape), device=matrices.device).reshape(plan.shape))
     flat = matrices.new_empty(indices.numel())
     flat[indices.reshape(-1)] = matrices.reshape(-1)

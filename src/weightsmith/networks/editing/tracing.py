@@ -1,9 +1,9 @@
-"""The data flow of a module, by torch.fx; what torch.fx alone cannot trace is traced with the sizes of an example.
+"""The data flow of a module by torch.fx; if torch.fx alone fails, it is traced with the sizes of an example.
 
-torch.fx runs a module on stand-ins that know no sizes, so that ``for size in x.size()[1:]``, ``len(x)`` or
-``assert x.shape[1] == 3`` fail. With an example every stand-in carries the value it stands for: all sizes but the
-first, the number of rows, are then plain numbers. A decision that depends on values or on the number of rows still
-cannot be traced. Further parameters of ``forward`` keep their defaults either way.
+torch.fx runs a module on proxies without sizes, so that ``for size in x.size()[1:]``, ``len(x)`` or
+``assert x.shape[1] == 3`` fail. With an example every proxy carries a value: all sizes but the first, the number of
+rows, are then plain numbers. A decision that depends on values or on the number of rows still cannot be traced. Further
+parameters of ``forward`` always keep their defaults.
 
 >>> class Counted(nn.Linear):
 ...     def forward(self, x):
@@ -36,13 +36,13 @@ from weightsmith.networks.wrappers import check_open, unwrapped
 __all__ = ["trace"]
 
 _LEAVES = (Dropout, ZeroPad, nn.modules.batchnorm._BatchNorm)
-_ROWS = 3  # of an example: a number that no network has written down as its own batch
+_ROWS = 3  # of an example: a number that hardly any network has as a fixed batch size
 
 
 def trace(network: nn.Module, example: Tensor | None = None) -> fx.GraphModule:
-    """The data flow of a copy of ``network`` in ``eval`` mode; what cannot be traced is refused with the reason.
+    """The data flow of a copy of ``network`` in ``eval`` mode; an untraceable network is refused with the reason.
 
-    ``example`` is a batch as the network takes it; without one the input shape of its card serves.
+    ``example`` is a batch of inputs; by default one is made from the input shape of the card.
     """
     check_open(network)
     try:
@@ -79,7 +79,7 @@ class _Tracer(fx.Tracer):
         return isinstance(m, _LEAVES) or super().is_leaf_module(m, module_qualified_name)
 
     def create_args_for_root(self, root_fn: Any, is_module: bool, concrete_args: Any = None) -> Any:
-        """The input alone where all other parameters have defaults; torch.fx would put a stand-in for ``mask=None``."""
+        """The input alone if all other parameters have defaults; torch.fx would also pass a proxy for ``mask=None``."""
         _, *taken = inspect.signature(root_fn).parameters.values()
         plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         needed = [each.name for each in taken if each.kind in plain and each.default is inspect.Parameter.empty]
@@ -89,13 +89,13 @@ class _Tracer(fx.Tracer):
 
 
 class _Sized(fx.Proxy):
-    """A stand-in that knows the value it stands for, as the example gives it."""
+    """A proxy that carries the value computed from the example."""
 
     value: Any = None
 
     @property
     def shape(self) -> Any:
-        """The sizes: that of the rows a stand-in, the others numbers."""
+        """The sizes: the number of rows is a proxy, the others are numbers."""
         return self.size()
 
     @property
@@ -108,7 +108,7 @@ class _Sized(fx.Proxy):
         return self.ndim
 
     def size(self, dim: int | None = None) -> Any:
-        """One size, or all."""
+        """One size, or all of them."""
         if dim is not None:
             return self._rows() if dim in (0, -self.ndim) else self.value.size(dim)
         return (self._rows(), *self.value.shape[1:])
@@ -154,7 +154,7 @@ class _SizedTracer(_Tracer):
             case _:
                 return target(*args, **kwargs)
 
-    # While a value is computed, modules and parameters are what they are.
+    # While a value is computed, real modules and parameters are used instead of proxies.
 
     def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return forward(*args, **kwargs) if self._evaluating else super().call_module(m, forward, args, kwargs)
@@ -164,7 +164,7 @@ class _SizedTracer(_Tracer):
 
 
 def _values(arguments: Any) -> Any:
-    """Arguments with every stand-in replaced by its value."""
+    """Arguments with every proxy replaced by its value."""
 
     def value(item: Any) -> Any:
         if isinstance(item, Attribute):
@@ -176,7 +176,7 @@ def _values(arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def _len_of_stand_ins(network: nn.Module) -> Iterator[None]:
-    """Let ``len(x)`` in the forward of a module be the number of rows; Python itself allows no stand-in there."""
+    """Make ``len(x)`` in the forward of a module return the number of rows as a proxy, which Python does not allow."""
 
     def rows(given: Any) -> Any:
         return given._rows() if isinstance(given, _Sized) and isinstance(given.value, Tensor) else builtins.len(given)

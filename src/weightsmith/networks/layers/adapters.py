@@ -6,9 +6,9 @@
 position, so that ΔW[o, i, …] = s · Σ_k B[o, k] A[k, i, …]; an embedding has its factors transposed, ΔW = s · (B A)ᵀ.
 
 An adapter is recognised by the names of its tensors, as PEFT (``lora_A``, ``lora_B``, ``lora_embedding_A`` …) and the
-tools around Stable Diffusion (``lora_down``, ``lora_up``, with ``alpha`` beside them) write them. What PEFT does not
-write into the tensors it writes into ``adapter_config.json`` in the same folder; without that, s is 1 and the notes say
-so. The rank is always that of the tensors. PEFT itself is not needed.
+tools around Stable Diffusion (``lora_down``, ``lora_up``, with ``alpha`` beside them) write them. PEFT stores the other
+settings in ``adapter_config.json`` in the same folder; without that file s is 1, with a note. The rank is always that
+of the tensors. PEFT itself is not needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from weightsmith.networks.weights import Entry, Weights
 __all__ = ["PRODUCT", "find_in_adapter", "is_adapter"]
 
 PRODUCT = "the product of a LoRA adapter"
-"""How the note of every layer begins that is a product, and so a difference to a base already."""
+"""The beginning of the note of every layer that is a product, and so already a difference to a base."""
 
 _CONFIG = "adapter_config.json"
 _PART = re.compile(
@@ -48,19 +48,19 @@ _MOST_PATTERNS, _LONGEST = 10_000, 300
 _SAVED_WHOLE = re.compile(r"\.modules_to_save\.[^.]+(?=\.)")
 _SCALE = "the scale of a product, applied"
 _BESIDE = {"alpha": _SCALE, "magnitude": "DoRA's magnitudes act on base and product together: not applied"}
-# Initialisations that move a part of the base into the adapter, so that the product is not only what was learnt.
+# Initialisations that move a part of the base into the adapter, so that the product contains more than was learnt.
 _STARTS = ("pissa", "olora", "corda", "loftq", "eva")
 
 
 def is_adapter(weights: Weights) -> bool:
-    """Whether ``weights`` are those of an adapter: by the names of its tensors, or by its file and configuration."""
+    """Whether ``weights`` are an adapter, by the names of its tensors, or by its file name and configuration."""
     if any(_PART.fullmatch(name) for name in weights.entries):
         return True
     return weights.path.name.startswith("adapter_model") and _config_path(weights) is not None
 
 
 def find_in_adapter(weights: Weights) -> Findings:
-    """The products of an adapter as layers under the names of the layers they belong to; whole weights as they are."""
+    """The products of an adapter as layers, under the names of their base layers; whole weights unchanged."""
     settings = _Settings.of(weights)
     if settings.kind not in ("LORA", ""):
         findings = Findings(left_out=list(weights.left_out))
@@ -87,7 +87,7 @@ def find_in_adapter(weights: Weights) -> Findings:
 
 @dataclass
 class _Pair:
-    """The tensors of one layer: ``A``, ``B`` and what else there is."""
+    """The tensors of one layer: ``A``, ``B`` and optional others."""
 
     embedding: bool = False
     parts: dict[str, Entry] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class _Settings:
             return cls()
         config = read_json(path)
         if not isinstance(config, Mapping):
-            raise FileRefused(path, "is not the configuration of an adapter: no object")
+            raise FileRefused(path, "is not the configuration of an adapter: not a JSON object")
         start = config.get("init_lora_weights")
         rank = _number(config, "r", path)
         return cls(
@@ -138,7 +138,7 @@ class _Settings:
         )
 
     def scaling(self, layer: str, rank: int) -> tuple[float, str]:
-        """s for a layer, and the note that says where it comes from."""
+        """s for a layer, and a note on its source."""
         alpha, unread = _matched(self.alphas, layer, self.alpha)
         if alpha is None:
             why = "no lora_alpha in its configuration" if self.known else "no configuration"
@@ -185,7 +185,7 @@ def _config_path(weights: Weights) -> Path | None:
 
 
 def _sorted_out(entries: Mapping[str, Entry]) -> tuple[dict[str, _Pair], list[tuple[Entry, str]]]:
-    """The pairs by the name of their layer, and parts of pairs that are no matrices."""
+    """The pairs by the name of their layer, and parts of pairs that are not matrices."""
     pairs: dict[str, _Pair] = {}
     loose: list[tuple[Entry, str]] = []
     for name, entry in entries.items():
@@ -216,7 +216,7 @@ def _plan(weights: Weights, settings: _Settings, layer: str, pair: _Pair) -> Pen
     if "E" in pair.parts or "mid" in pair.parts:
         return "the product has a third part (AdaLoRA, Tucker), which is not read"
     if not all(weights.is_real(entry.name) for entry in (a, b)):
-        return "no real numbers"
+        return "not real numbers"
     shape = _product_shape(a.shape, b.shape, pair.embedding)
     if shape is None:
         return f"the shapes {b.shape} and {a.shape} do not multiply"
@@ -241,7 +241,7 @@ def _plan(weights: Weights, settings: _Settings, layer: str, pair: _Pair) -> Pen
 
 
 def _product_shape(a: tuple[int, ...], b: tuple[int, ...], embedding: bool) -> tuple[int, ...] | None:
-    """The shape of ΔW; None where the parts do not fit."""
+    """The shape of ΔW; None if the parts do not fit."""
     if len(a) != len(b) or not 2 <= len(a) <= 5 or 0 in (*a, *b) or a[0] != b[1] or any(n != 1 for n in b[2:]):
         return None
     if embedding:
@@ -275,7 +275,7 @@ def _number(config: Mapping[str, Any], key: str, path: Path) -> float | None:
 def _patterns(config: Mapping[str, Any], key: str, path: Path) -> dict[str, float]:
     patterns = config.get(key) or {}
     if not isinstance(patterns, Mapping) or len(patterns) > _MOST_PATTERNS:
-        raise FileRefused(path, f"{key} is no object of at most {_MOST_PATTERNS:,} patterns")
+        raise FileRefused(path, f"{key} is not an object of at most {_MOST_PATTERNS:,} patterns")
     return {name: number for name in patterns if (number := _number(patterns, name, path)) is not None}
 
 
@@ -291,7 +291,7 @@ def _matched(patterns: Mapping[str, float], layer: str, otherwise: float | None)
 
 
 def _is_harmless(pattern: str, text: str) -> bool:
-    """Whether a regular expression from a file may be run: nested or many repetitions can take for ever."""
+    """Whether a regular expression from a file is safe to run: nested or many repetitions can take forever."""
     if max(len(pattern), len(text)) > _LONGEST or len(re.findall(r"[*+{]", pattern)) > 2:
         return False
     try:

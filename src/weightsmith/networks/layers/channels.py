@@ -1,9 +1,9 @@
 """The groups of a convolution, which no file of tensors stores.
 
-A convolution of C inputs in g groups has a weight of out × C/g × kernel, and C is nowhere to be read. Fewer inputs per
-filter than the convolution before it has outputs may mean groups; a gated unit (half of them), a pixel shuffle (a
-quarter), a channel split or a branch that starts further back look the same. So nothing is split on such a sign: the
-layer is graded as it is stored, its note begins with ``GUESS``, and the user settles it (:func:`settle_groups`).
+A convolution of C inputs in g groups has a weight of out × C/g × kernel, and C is not stored. Fewer inputs per filter
+than the convolution before it has outputs may mean groups; but a gated unit (half of them), a pixel shuffle (a
+quarter), a channel split or a branch that starts further back look the same. So the layer is not split on such a sign:
+it is graded as stored, its note begins with ``GUESS``, and the user can set the groups (:func:`settle_groups`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from weightsmith.networks.layers.pending import PendingLayer
 __all__ = ["GUESS", "Channels", "fits_pattern", "settle_groups"]
 
 GUESS = "a guess: "
-"""How the note of a layer begins whose matrices may be others than those that are graded."""
+"""The beginning of the note of a layer whose true matrices may differ from those that are graded."""
 
 _COLOURS = 3  # inputs of a first layer
-_NEAR = 4  # convolutions back in which a parallel branch of the same block is looked for
+_NEAR = 4  # how many earlier convolutions are searched for a parallel branch of the same block
 
 
 @dataclass
@@ -36,9 +36,9 @@ class Channels:
     last: int = 0
     made: set[int] = field(default_factory=set)
     certain: deque[tuple[str, int]] = field(default_factory=lambda: deque(maxlen=_NEAR))
-    """Names and inputs of the last convolutions of which the inputs are not in doubt."""
+    """Names and inputs of the last convolutions whose number of inputs is certain."""
     widths: frozenset[int] = frozenset()
-    """Outputs of all convolutions of a file whose names are sorted: there the one before may stand anywhere."""
+    """Outputs of all convolutions of a file with sorted names, in which the preceding layer may be anywhere."""
 
     def pass_through(self, name: str, form: Form, shape: tuple[int, ...]) -> None:
         """Record the input and output channels of a convolution."""
@@ -53,10 +53,11 @@ class Channels:
         self.made.add(made)
 
     def possible_groups(self, name: str, shape: tuple[int, ...]) -> int:
-        """The number of groups that a filter of this shape may have; 0 where there is no sign of any.
+        """The number of groups that a filter of this shape may have; 0 without a sign of groups.
 
-        A sign is that the inputs go into the outputs before it more than once. It is none in a branch, beside a
-        convolution of the same block with as many inputs, nor in a 1 × 1 convolution that fits an earlier width.
+        A sign is that the outputs of the layer before are a multiple of the inputs. It does not count in a branch,
+        beside a convolution of the same block with as many inputs, nor in a 1 × 1 convolution that fits an earlier
+        width.
         """
         groups, rest = divmod(self.last, shape[1])
         if rest or groups < 2 or shape[0] % groups:
@@ -79,7 +80,7 @@ class Channels:
 
 
 def fits_pattern(name: str, pattern: str) -> bool:
-    """Whether a name is the one asked for, or fits the glob; names may have brackets of their own."""
+    """Whether a name equals ``pattern`` or matches it as a glob; names may contain brackets themselves."""
     return name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 
@@ -98,7 +99,7 @@ def settle_groups(plans: Sequence[PendingLayer], given: str | Sequence[str]) -> 
             form = dataclasses.replace(plan.form, groups=groups)
             if not form.fits(plan.shape):
                 raise OptionError(
-                    f"conv_groups {text}: the {plan.shape[0]} filters of {plan.name} are not {groups} groups"
+                    f"conv_groups {text}: the {plan.shape[0]} filters of {plan.name} do not form {groups} groups"
                 )
             notes = [note for note in plan.notes if not note.startswith(GUESS)]
             settled[plan.name] = dataclasses.replace(plan, form=form, notes=[*notes, f"{groups} groups, as given"])

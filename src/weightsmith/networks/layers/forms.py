@@ -56,7 +56,7 @@ class Form:
         return f"{self.kind}(gates={self.gates})" if self.gates > 1 else self.kind
 
     def has_one_input(self, shape: tuple[int, ...]) -> bool:
-        """Whether it is a convolution of a single channel: at each position of its kernel it has but one column."""
+        """Whether it is a convolution of a single channel, with only one column at each position of its kernel."""
         return self.kind in ("Conv1d", "Conv2d", "Conv3d") and self.groups == 1 and shape[1] == 1
 
     def fits(self, shape: tuple[int, ...]) -> bool:

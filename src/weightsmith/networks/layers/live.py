@@ -1,4 +1,4 @@
-"""Live Keras models on any backend, and live ONNX models, read as their files would be. Keras is never imported here.
+"""Keras models (on any backend) and ONNX models in memory, read like their files. Keras is never imported here.
 
 Keras 3 addresses variables by the attributes that lead to them (``layers/conv2d_1/vars/0``) and asks each layer for
 its own (``save_own_variables``). The same traversal of the same attributes gives the same tree, which is then read like
@@ -39,7 +39,7 @@ class KerasModelWeights(KerasWeights):
         name = str(getattr(model, "name", type(model).__name__))
         layer = _layer_class(model)
         if layer is None or not _is_saveable(model):
-            raise UsageError(f"{name}: a model of Keras 2 is not walked; save it (.h5) and give the file")
+            raise UsageError(f"{name}: a model of Keras 2 cannot be read from memory; save it (.h5) and give the file")
         tree = _Tree(model, layer)
         if not tree.datasets:
             raise UsageError(f"{name}: the Keras model has no weights yet; build it, or call it once on an example")
@@ -61,7 +61,7 @@ class _Tree(Hdf5File):
         self._enter(model, "")
 
     def read(self, dataset: Dataset) -> Tensor:
-        """The values of a variable, without a copy where its backend is torch."""
+        """The values of a variable, without a copy if its backend is torch."""
         value = self._values[dataset.path]
         inner = getattr(value, "value", value)
         if isinstance(inner, Tensor):
@@ -153,14 +153,14 @@ def _configuration(model: Any) -> dict[str, Any]:
         return {}
 
 
-# Live ONNX models (``onnx.ModelProto``), read as their file would be. The package is only needed if there is one.
+# ONNX models in memory (``onnx.ModelProto``), read like their files. The package is only needed for these.
 
 
 _EXTERNAL = 1
 
 
 class OnnxModelWeights(OnnxWeights):
-    """The initialisers of a model in memory; they are held twice, because checking the graph empties the copy."""
+    """The initialisers of a model in memory; they are held twice, because checking the graph needs its own copy."""
 
     format = "onnx model"
 

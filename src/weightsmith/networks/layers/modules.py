@@ -78,7 +78,7 @@ def find_in_module(network: nn.Module) -> Findings:
 
 
 def layer_kinds(network: nn.Module) -> dict[str, str]:
-    """The kinds of the layers by the names of their weights, as a file has to say them to be read like the module."""
+    """The kinds of layers by the names of their weights, to be stored in a file so that it is read like the module."""
     return {
         f"{prefix}.{attribute}".lstrip("."): str(form)
         for prefix, module in network.named_modules(remove_duplicate=False)
@@ -88,7 +88,7 @@ def layer_kinds(network: nn.Module) -> dict[str, str]:
 
 
 class _Search:
-    """The findings so far, and the layers of each parameter (none for what was left out)."""
+    """The findings so far, and the layers of each parameter (none if it was left out)."""
 
     def __init__(self) -> None:
         self.findings = Findings()
@@ -154,7 +154,7 @@ def _forms(module: nn.Module) -> Mapping[str, Form]:
 
 
 def _sources(module: nn.Module) -> Iterator[tuple[str, _Source]]:
-    """The trained tensors of one module by attribute, parametrised ones as one."""
+    """The trained tensors of one module by attribute; a parametrised tensor counts once."""
     hidden: dict[str, _Source] = {}
     if parametrize.is_parametrized(module):
         chains: nn.ModuleDict = module.get_submodule("parametrizations")  # type: ignore[assignment]
@@ -243,7 +243,7 @@ def _is_quantised(module: nn.Module) -> bool:
 
 
 def _leave_quantised(findings: Findings, prefix: str, module: nn.Module) -> None:
-    """A module of torch's integer arithmetic: its weight is packed away, but its size is known."""
+    """Record a module of torch's integer arithmetic: its weight is packed, but its size is known."""
     unpack = getattr(module, "weight", None)
     if callable(unpack):
         weight = unpack()

@@ -1,4 +1,4 @@
-"""Layers of a state dict or file, inferred from names, shapes and neighbours; what had to be guessed is noted."""
+"""Layers of a state dict or file, inferred from names, shapes and neighbours; guesses are noted."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _EMBEDDING = re.compile(r"embed|^wte$|^wpe$|^lookup", re.IGNORECASE)
 _TRANSPOSED = re.compile(r"transpose|deconv|upconv|convt", re.IGNORECASE)
 _DEPTHWISE = re.compile(r"depthwise|(^|_)dw(_|$|conv)", re.IGNORECASE)
 
-# Kinds by which a format marks a tensor that is no layer.
+# Kinds by which a format marks a tensor that is not a layer.
 _NO_LAYERS = {"Buffer": "Buffer", "Bias": "bias", "Scale": "scale of a norm"}
 
-# A form with what was guessed about it, or the reason why a tensor is no layer.
+# A form with notes on what was guessed, or the reason why a tensor is not a layer.
 Guess = tuple[Form, list[str]] | str
 
 
 def find_in_weights(weights: Weights) -> Findings:
-    """The layers among the entries of ``weights``, each read only when asked for."""
+    """The layers among the entries of ``weights``, each read only on demand."""
     findings = Findings(left_out=list(weights.left_out))
     effective = find_effective(weights.entries)
     plans: dict[str, list[PendingLayer]] = {}
@@ -74,7 +74,7 @@ def _naturally(name: str) -> list[tuple[int, str]]:
 
 
 def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], channels: Channels) -> Guess:
-    """The form of a real tensor by its name, its shape and its neighbours, or why it is no layer."""
+    """The form of a real tensor by its name, its shape and its neighbours, or why it is not a layer."""
     module, _, leaf = name.rpartition(".")
     if len(shape) < 2 or leaf.lower().endswith("bias") or leaf.startswith("bias"):
         return _reason_small(module, leaf, entries)
@@ -154,7 +154,7 @@ def _plan_effective(findings: Findings, weights: Weights, made: Effective, chann
 
 
 def _plans(entry: Entry, form: Form, notes: list[str], read: Callable[[], Tensor]) -> list[PendingLayer]:
-    """The layers of one tensor: one, or query, key and value apart."""
+    """The layers of one tensor: one, or query, key and value separately."""
     if form.kind == "MultiheadAttention" and form.gates == 3:
         return split_attention(entry, read)
     return [PendingLayer(layer_name(entry.name), form, entry.shape, entry.dtype, entry.parameters, read, notes)]
@@ -190,7 +190,7 @@ def _reason_small(module: str, leaf: str, entries: Mapping[str, Entry]) -> str:
 
 
 def _recurrent(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry]) -> Form | None:
-    """LSTM, GRU or RNN by how many times the hidden size goes into the rows; None if it does not."""
+    """LSTM, GRU or RNN by the ratio of rows to the hidden size; None if the ratio fits none of them."""
     match = _RECURRENT.fullmatch(name)
     if match is None or len(shape) != 2:
         return None

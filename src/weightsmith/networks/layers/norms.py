@@ -1,4 +1,4 @@
-"""Norms of weights, written once: everything that grades, penalises or adjusts weights takes them from here.
+"""Norms of weights, used by everything that grades, penalises or adjusts weights.
 
 For a matrix W with singular values σ₁ ≥ σ₂ ≥ …
 
@@ -41,7 +41,7 @@ def spectral(matrix: Tensor) -> Tensor:
 
 
 def stable_rank(matrix: Tensor) -> Tensor:
-    """‖W‖_F² / ‖W‖₂² of each matrix. A zero matrix has none: the caller asks before dividing.
+    """‖W‖_F² / ‖W‖₂² of each matrix. A zero matrix has none and is refused.
 
     >>> stable_rank(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(1.5625)
@@ -49,17 +49,17 @@ def stable_rank(matrix: Tensor) -> Tensor:
     largest = spectral(matrix)
     if bool((largest == 0).any()):
         raise OptionError("a zero matrix has no stable rank")
-    # Divided first and squared after: weights of 1e-30 or 1e30 would under- or overflow the other way round.
+    # Divided first, then squared: the other way round, weights of 1e-30 or 1e30 would under- or overflow.
     return frobenius(matrix / largest[..., None, None]).square()
 
 
 def entrywise(weights: Tensor, p: float, dim: int | tuple[int, ...] | None = None) -> Tensor:
-    """(Σ |w|ᵖ)^(1/p) over all entries, or over ``dim``; p = 1, 2 and 4 are the ones the workshops use.
+    """(Σ |w|ᵖ)^(1/p) over all entries, or over ``dim``; the package uses p = 1, 2 and 4.
 
     >>> entrywise(torch.tensor([1.0, -2.0, 2.0]), 1), entrywise(torch.tensor([1.0, 1.0]), 4)
     (tensor(5.), tensor(1.1892))
     """
-    # Scaled to largest 1 first: fourth powers of small or large float32 numbers leave the range of the type.
+    # Scaled to a largest weight of 1 first: fourth powers of small or large float32 numbers under- or overflow.
     largest = weights.detach().abs().max() if weights.numel() else torch.ones(())
     scale = torch.where(largest > 0, largest, torch.ones_like(largest))
     norm: Tensor = torch.linalg.vector_norm(weights / scale, p, dim=dim) * scale

@@ -16,9 +16,9 @@ __all__ = ["Findings", "PendingLayer", "buffer", "layer_name", "why_not_real"]
 
 @dataclass
 class PendingLayer:
-    """One layer to come. ``parameters`` counts what is stored behind it, ``read`` gives the effective weight.
+    """One layer of a walk. ``parameters`` counts its stored parameters, ``read`` gives the effective weight.
 
-    ``part`` is the end of the name when a tensor makes several layers (``.q`` of a joint projection).
+    ``part`` is the end of the name if a tensor holds several layers (``.q`` of a joint projection).
     """
 
     name: str
@@ -32,19 +32,19 @@ class PendingLayer:
     part: str = ""
 
     def tie(self, tensor: str) -> None:
-        """Note that the tensor of that name is the same weight (for a part of it: has the same part)."""
+        """Record that the tensor of that name shares this weight, or this part of it."""
         self.tied_with.append(layer_name(tensor) + self.part)
 
 
 @dataclass
 class Findings:
-    """The layers of a network in order, and the tensors that are no layers."""
+    """The layers of a network in order, and the tensors that are not layers."""
 
     plans: list[PendingLayer] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
 
     def leave(self, name: str, shape: tuple[int, ...], reason: str, parameters: int | None = None) -> None:
-        """Note something that is no layer; its parameters count unless a number is given."""
+        """Record a tensor that is not a layer; ``parameters`` is by default the size of its shape."""
         count = math.prod(shape) if parameters is None else parameters
         self.left_out.append(LeftOut(name, shape, count, reason))
 
@@ -55,7 +55,7 @@ def buffer(name: str, shape: tuple[int, ...]) -> LeftOut:
 
 
 def why_not_real(dtype: str) -> str:
-    """What stored integers or truth values are, that no spectrum is made of.
+    """The reason why stored integers or Boolean values have no spectrum.
 
     >>> why_not_real("int64"), why_not_real("bool")
     ('integers (int64), no scale', 'truth values (bool): a mask, no weights')

@@ -1,4 +1,4 @@
-"""Walk over the layers of a network as matrices: a module, a state dict or a file alike.
+"""Walk over the layers of a network (a module, a state dict or a file) as matrices.
 
 >>> from torch import nn
 >>> found = walk(nn.Sequential(nn.Conv2d(3, 8, 5), nn.ReLU(), nn.Linear(8, 2)))
@@ -47,10 +47,10 @@ class LayerOutline:
 
 @dataclass(frozen=True, eq=False)
 class LayerWeights:
-    """One layer: its matrices of out × in, stacked to (count, rows, columns), and where they come from.
+    """One layer: its matrices of out × in, stacked to (count, rows, columns), and their source.
 
     A convolution has one matrix per kernel position (and group), a recurrent layer one per gate. ``shape`` is that of
-    the weight itself, ``tied_with`` names the layers that use the same weight, ``notes`` what had to be guessed.
+    the weight itself, ``tied_with`` names the layers that use the same weight, ``notes`` state what was guessed.
     """
 
     name: str
@@ -65,8 +65,8 @@ class LayerWeights:
 class Walk(Iterable[LayerWeights]):
     """The layers of a network; each is read when its turn comes, and a second loop reads again.
 
-    ``parameters`` is the total, ``covered`` what lies in layers; the rest is in ``left_out`` with its reason, so that
-    the two add up. Buffers are named there with no parameters. Tied weights count once.
+    ``parameters`` is the total, ``covered`` the number in layers; the rest is in ``left_out`` with its reason, so that
+    both add up to the total. Buffers are listed there with no parameters. Tied weights count once.
     """
 
     layers: tuple[LayerOutline, ...]
@@ -106,7 +106,7 @@ class Walk(Iterable[LayerWeights]):
         return map(self.read, range(len(self)))
 
     def read(self, index: int) -> LayerWeights:
-        """One layer with its values; a loop over indices never holds two of them, one over the walk itself does."""
+        """One layer with its values; a loop over indices holds one layer at a time, iteration over the walk two."""
         plan, outline = self._plans[index], self.layers[index]
         return LayerWeights(
             outline.name,
@@ -125,15 +125,15 @@ def walk(
     layers: str | Sequence[str] | None = None,
     conv_groups: str | Sequence[str] | None = None,
 ) -> Walk:
-    """The layers of a network; ``layers`` keeps those a glob, or one of several, matches.
+    """The layers of a network; ``layers`` selects those that match a glob, or one of several.
 
-    A network is a module, a state dict, opened weights, a file or a folder (of a LoRA adapter too, whose layers are the
-    products it adds), a live Keras model or an ``onnx.ModelProto``.
+    A network is a module, a state dict, opened weights, a file or a folder (also a LoRA adapter, whose layers are the
+    products it adds), a Keras model in memory or an ``onnx.ModelProto``.
 
-    Nothing is changed and nothing copied that need not be: the matrices of a float32 (or float64) module or state dict
-    are views of its memory (grouped convolutions and parametrised weights excepted), so do not write to them. From a
-    file they are in memory of their own. From a module kinds are exact; from names they are inferred, see ``notes``.
-    Groups of convolutions, which files of tensors do not store, are given as ``conv_groups``: ``NAME=N``, or several.
+    Nothing is changed, and copies are avoided: the matrices of a float32 (or float64) module or state dict are views of
+    its memory (except grouped convolutions and parametrised weights), so do not write to them. From a file they have
+    their own memory. From a module kinds are exact; from names they are inferred, see ``notes``. Groups of
+    convolutions, which files of tensors do not store, are given as ``conv_groups``: ``NAME=N``, or several.
     """
     findings = find_layers(network, layers=layers, conv_groups=conv_groups)
     return Walk(findings.plans, findings.left_out)
@@ -167,7 +167,7 @@ def find_layers(
 
 
 def opened(network: object) -> nn.Module | Weights:
-    """Any accepted form of a network as a module or as weights; a result gives the network that it holds."""
+    """Any accepted form of a network as a module or as weights; for a result, the network that it holds."""
     network = held_network(network)
     # Checked first: on the torch backend a Keras model is a torch module as well, with transposed weights.
     if any(_descends(network, package, "Model") for package in ("keras", "tf_keras")):
@@ -212,7 +212,7 @@ def _notes(plan: PendingLayer) -> tuple[str, ...]:
 
 
 class _StateDict(Weights):
-    """A state dict in memory with the interface of :class:`Weights`; tensors are passed on without a copy."""
+    """A state dict in memory with the interface of :class:`Weights`; tensors are not copied."""
 
     format = "state dict"
 

@@ -1,6 +1,6 @@
 """Built-in architectures (MLP, ResNet, VGG), their layers and initialisers.
 
-All of them are known as soon as one is: ``Architecture.parse("vgg:11")`` needs no import of its own.
+Importing this package registers all of them, so ``Architecture.parse("vgg:11")`` needs no further import.
 """
 
 from weightsmith.networks.models import cnn, dropout, mlp, paper_resnet, resnet, vgg

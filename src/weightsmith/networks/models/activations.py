@@ -50,12 +50,12 @@ class Tanh(Activation, name="tanh"):
 
 
 class Relu(Activation, name="relu"):
-    """max(0, z); initialised by He, whose factor 2 makes up for the half that is cut off."""
+    """max(0, z); initialised by He, whose factor 2 compensates for the half that is cut off."""
 
     initialiser = "he-normal"
 
     def module(self) -> nn.Module:
-        """A torch ReLU, not in place: conversion and diagnosis look at both sides of it."""
+        """A torch ReLU, not in place: conversion and diagnosis read its input and its output."""
         return nn.ReLU()
 
 
@@ -92,7 +92,7 @@ class Elu(Activation, name="elu"):
 
 
 class Selu(Activation, name="selu"):
-    """Scaled ELU with the constants of Klambauer et al. (2017); LeCun-normal weights and alpha dropout belong to it.
+    """Scaled ELU with the constants of Klambauer et al. (2017), with LeCun-normal weights and alpha dropout.
 
     >>> import torch
     >>> Selu().module()(torch.tensor([1.0, -1.0]))

@@ -1,8 +1,8 @@
-"""An architecture is an option object: a small JSON spec that builds a network, and builds it again at other widths.
+"""An architecture is an option object: a small JSON spec that builds a network, also at other widths.
 
-``Architecture.parse("mlp:300,100")`` reads what a person types; the input shape and the number of classes come from
-the data (:meth:`Architecture.fitted`) or are written out; ``build`` makes the torch module. The module carries its
-architecture, so that a saved, reduced or converted network can be made anew from the spec alone:
+``Architecture.parse("mlp:300,100")`` reads the text form; the input shape and the number of classes come from the data
+(:meth:`Architecture.fitted`) or are part of the text; ``build`` makes the torch module. The module carries its
+architecture, so that a saved, reduced or converted network can be rebuilt from the spec alone:
 
 >>> from weightsmith.networks.models.mlp import Mlp
 >>> network = Mlp((300, 100), input_shape=(784,), classes=10).build(seed=0)
@@ -43,7 +43,7 @@ class WidthSlot(NamedTuple):
 
 
 class Architecture(Option, family="network"):
-    """The family of architectures, and what all of them have in common."""
+    """The family of architectures, with their common parameters."""
 
     input_shape: tuple[int, ...] = param(default=(), ge=1, doc="shape of one input", kw_only=True)
     classes: int | None = param(default=None, ge=1, doc="number of outputs", kw_only=True)
@@ -66,28 +66,28 @@ class Architecture(Option, family="network"):
         try:
             network = network.to_empty(device="cpu")
         except RuntimeError as error:
-            raise OptionError(f"{self}: this machine has not enough memory for it") from error
+            raise OptionError(f"{self}: not enough memory on this machine") from error
         initialise(network, self.initialiser or self.activation_option.initialiser, torch_stream(seed, "initialise"))
         network.architecture = self  # type: ignore[assignment]  # torch types every attribute as a tensor or module
         return network
 
     def outline(self) -> nn.Module:
-        """The network without values, on torch's meta device: names, kinds and shapes of its layers at no cost."""
+        """The network without values, on torch's meta device: only names, kinds and shapes of its layers."""
         if not self.input_shape or self.classes is None:
-            raise OptionError(f"{self.name} needs input_shape and classes before it can be built (the data tell them)")
+            raise OptionError(f"{self.name} needs input_shape and classes before it can be built (the data give them)")
         with torch.device("meta"):  # nothing is drawn from torch's global generator
             return self.assemble()
 
     def width_slots(self) -> dict[str, WidthSlot]:
         """The width slot of each layer, by its name in the module tree; layers that share one are coupled."""
-        raise OptionError(f"{self.name} has no form in which its layers have other widths")
+        raise OptionError(f"{self.name} cannot be built with other layer widths")
 
     def widths_in_use(self) -> dict[str, tuple[int, ...]]:
         """Every parameter that holds widths, with defaults filled in."""
-        raise OptionError(f"{self.name} has no form in which its layers have other widths")
+        raise OptionError(f"{self.name} cannot be built with other layer widths")
 
     def with_widths(self, widths: Mapping[str, tuple[int, ...]]) -> Self:
-        """This spec with those values of :meth:`widths_in_use`, as short as they can be written."""
+        """This spec with the given values of :meth:`widths_in_use`, in its shortest form."""
         changed = dataclasses.replace(self, **widths)  # type: ignore[arg-type]  # each is a parameter of its own type
         for field in dataclasses.fields(self):
             if field.name in widths and field.default in ((), None):
@@ -96,10 +96,10 @@ class Architecture(Option, family="network"):
         return changed
 
     def resized(self, units: Mapping[str, int]) -> Self:
-        """This spec with ``units`` (layer name in the module tree → output units); the others keep theirs.
+        """This spec with ``units`` (layer name in the module tree → output units); other layers are unchanged.
 
         Layers whose outputs are added to each other must all be named, with the same number. The output layer keeps
-        its classes. Sizes that the spec cannot express are an :class:`OptionError`.
+        its classes. Sizes that the spec cannot express raise an :class:`OptionError`.
         """
         slots, before = self.width_slots(), self.widths_in_use()
         for layer in units:
@@ -114,7 +114,7 @@ class Architecture(Option, family="network"):
             elif (other := after[slot.parameter][slot.position]) != number:
                 raise OptionError(
                     f"{self.name}: {first[slot]} and {layer} must have the same number of units, not {other} and "
-                    f"{number} (what they give is added up)"
+                    f"{number} (their outputs are added)"
                 )
         asked = {parameter: tuple(widths) for parameter, widths in after.items()}
         return self if asked == before else self.with_widths(asked)
@@ -125,17 +125,17 @@ class Architecture(Option, family="network"):
             return UnknownName(f"layer of {self.name}", layer, slots)
         return OptionError(
             f"{self.name}: {layer} ({type(modules[layer]).__name__}) has no width of its own: the output layer gives "
-            "the classes, and what is no dense layer or convolution follows them"
+            "the classes, and only hidden dense layers and convolutions have widths"
         )
 
     def fitted(self, input_shape: Sequence[int], classes: int) -> Self:
-        """This architecture for data of that shape; what is written in it already must agree."""
+        """This architecture for data of that shape; values already set in it must agree."""
         shape = tuple(input_shape)
         rows = 1 in (len(self.input_shape), len(shape)) and math.prod(self.input_shape) == math.prod(shape)
         if self.input_shape and self.input_shape != shape and not rows:
             raise DataMismatch(f"{self.name} takes inputs of shape {self.input_shape}, the data have {shape}")
         if self.classes is not None and self.classes != classes:
-            raise DataMismatch(f"{self.name} tells {self.classes} classes apart, the data have {classes}")
+            raise DataMismatch(f"{self.name} has {self.classes} classes, the data have {classes}")
         return dataclasses.replace(self, input_shape=self.input_shape or shape, classes=classes)
 
     @property
@@ -145,6 +145,6 @@ class Architecture(Option, family="network"):
 
 
 def architecture_of(network: nn.Module) -> Architecture | None:
-    """The architecture a network was built from; None for a module of the user's own."""
+    """The architecture a network was built from; None for a user-defined module."""
     found = getattr(network, "architecture", None)
     return found if isinstance(found, Architecture) else None

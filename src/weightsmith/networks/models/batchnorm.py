@@ -27,8 +27,8 @@ Statistics = Literal["seed", "torch"]
 class _SeedStatistics(nn.modules.batchnorm._BatchNorm):
     """The rule of eqs. 19–20 on torch's batch norm: same parameters, same buffers, so that files fit both.
 
-    ``running_var`` holds σ̄² − ε, so that torch's own evaluation path divides by exactly σ̄ and batch-norm folding,
-    ONNX export and any other reader of the buffers need to know nothing of this class.
+    ``running_var`` holds σ̄² − ε, so that torch's own evaluation path divides by exactly σ̄, and batch-norm folding,
+    ONNX export and any other reader of the buffers work without knowing this class.
     """
 
     def forward(self, batch: Tensor) -> Tensor:

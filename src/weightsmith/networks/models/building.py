@@ -1,4 +1,4 @@
-"""Build a network from text: ``mlp:300,100`` by our builders, ``mynet:PartNet`` by the user's."""
+"""Build a network from text: ``mlp:300,100`` by our builders, ``mynet:PartNet`` by the user's code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from weightsmith.networks.editing import grafting  # noqa: F401  (an architecture too, made of two others)
+from weightsmith.networks.editing import grafting  # noqa: F401  (registers its architecture)
 from weightsmith.networks.models.architecture import Architecture
 from weightsmith.networks.models.factories import Factory, check_class_named, is_factory
 

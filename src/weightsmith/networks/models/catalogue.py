@@ -1,8 +1,8 @@
 """Recognise the architecture of a weight file by its keys and shapes.
 
 Each *layout* proposes an architecture from the names and shapes alone; the proposal counts only if the network it
-builds has exactly the file's keys and shapes. What had to be guessed (an activation, a normalisation) is a note that
-the command line prints.
+builds has exactly the file's keys and shapes. Guesses (an activation, a normalisation) become notes, which the command
+line prints.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WRAPPER = re.compile(r"(module|model|net|network|_orig_mod)\.")
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """A recognised network: how to build it, what to feed it, which key goes where, and what was guessed."""
+    """A recognised network: its architecture, normalisation, mapping of keys, and notes on what was guessed."""
 
     layout: str
     architecture: Architecture
@@ -49,8 +49,8 @@ class Match:
 def recognise(weights: Weights, removed: Removed = "skip") -> Match | None:
     """The match of a file's keys and shapes, or None if no layout fits.
 
-    ``removed`` says what convolutions of a residual network that are all zero mean: ``skip`` (taken out, the input
-    passes on, as distiller's layer removal does) or ``zero`` (layers like any other, whose output is zero).
+    ``removed`` sets how all-zero convolutions of a residual network are read: ``skip`` (removed, the input is passed
+    on, as in distiller's layer removal) or ``zero`` (ordinary layers whose output is zero).
     """
     if removed not in get_args(Removed):
         raise OptionError(f"removed must be skip or zero, not {removed!r}")
@@ -80,8 +80,8 @@ def bare_names(names: Mapping[str, object]) -> dict[str, str]:
 
 
 def common_names(first: Mapping[str, object], second: Mapping[str, object]) -> tuple[dict[str, str], dict[str, str]]:
-    """The names of two networks as they are compared: without prefixes of wrappers, and without the ``base.`` that a
-    network on the lower blocks of another (``transfer``) puts before the names of its parent.
+    """The names of two networks for comparison: without prefixes of wrappers, and without the ``base.`` that
+    ``transfer`` puts before the names of the reused network.
 
     >>> common_names({"base.dense1": 0, "head": 0}, {"module.dense1": 0, "module.output": 0})
     ({'base.dense1': 'dense1', 'head': 'head'}, {'module.dense1': 'dense1', 'module.output': 'output'})
@@ -99,7 +99,7 @@ def common_names(first: Mapping[str, object], second: Mapping[str, object]) -> t
 
 
 def expected_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    """Keys and shapes of the network an architecture builds, without building it."""
+    """Keys and shapes of the network an architecture builds, without allocating it."""
     with torch.device("meta"):
         return {name: tuple(tensor.shape) for name, tensor in architecture.assemble().state_dict().items()}
 
@@ -134,7 +134,7 @@ def _residual(shapes: Shapes) -> Match | None:
 
 
 def _cifar(architecture: Resnet) -> tuple[str, ...]:
-    """Both repositories publish networks for CIFAR-10; other numbers of outputs are not theirs."""
+    """The classes of CIFAR-10 for ten outputs: both repositories publish networks for CIFAR-10 only."""
     return CATALOGUE["cifar10"].classes if architecture.classes == 10 else ()
 
 
@@ -163,7 +163,7 @@ def _vgg(shapes: Shapes) -> Match | None:
 
 
 def _dense_chain(shapes: Shapes) -> Match | None:
-    """Nothing but dense layers, each fitting the one before: an MLP, whatever its layers are called."""
+    """Only dense layers, each fitting the one before: an MLP, whatever its layers are called."""
     weights = _in_order({name: shape for name, shape in shapes.items() if len(shape) == 2 and name.endswith("weight")})
     chain = [shapes[name] for name in weights]
     if not chain or any(after[1] != before[0] for before, after in itertools.pairwise(chain)):
@@ -182,9 +182,9 @@ def _dense_chain(shapes: Shapes) -> Match | None:
 
 
 def _in_order(shapes: Shapes) -> list[str]:
-    """Dense layers from first to last by the numbers in their names, or by shapes if these leave no choice; else none.
+    """Dense layers from first to last by the numbers in their names, or by shapes if these allow only one order.
 
-    The order in a file says nothing: safetensors files are sorted by name.
+    Empty if neither decides. The order in a file does not: safetensors files are sorted by name.
     """
     if any(re.search(r"lora|embed", name, re.IGNORECASE) for name in shapes):
         return []

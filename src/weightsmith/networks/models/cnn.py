@@ -1,7 +1,7 @@
-"""A small convolutional network: what a first try on images needs, in minutes on a CPU.
+"""A small convolutional network for a first try on images, trained in minutes on a CPU.
 
-Every width is a block: a 3×3 convolution with padding 1, batch norm (if wanted), activation and a 2×2 pool, as long as
-the image has two pixels left to pool; then dense layers. ``cnn:32,64`` has two blocks and a dense layer of 128.
+Every width is a block: a 3×3 convolution with padding 1, optional batch norm, activation and a 2×2 pool, as long as the
+image has two pixels left to pool; then dense layers. ``cnn:32,64`` has two blocks and a dense layer of 128.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Cnn(Architecture, name="cnn"):
     """Blocks ``conv1, norm1, act1, pool1, conv2 …``, then ``flatten``, dense layers and ``output``."""
 
     widths: tuple[int, ...] = param(default=(32, 64), ge=1, min_length=1, doc="channels of each block")
-    dense: tuple[int, ...] = param(default=(128,), ge=1, doc="widths of the dense layers behind them")
+    dense: tuple[int, ...] = param(default=(128,), ge=1, doc="widths of the dense layers after the blocks")
     bias: bool = param(default=True)
     batch_norm: bool = param(default=False, doc="after each convolution")
     pool: Literal["avg", "max"] = param(default="max")

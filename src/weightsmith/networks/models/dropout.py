@@ -1,10 +1,10 @@
-"""Dropout in its three kinds, which can be given a generator so that training never reads global random state.
+"""Three kinds of dropout, with an optional generator so that training never reads global random state.
 
 - ``inverted``: kept values are divided by the keep probability in training; nothing happens at test time.
-- ``after``: kept values are left as they are in training and *all* are multiplied by the keep probability at test
+- ``after``: kept values are unchanged in training, and *all* values are multiplied by the keep probability at test
   time, which is the slides' "weights times the keep probability after training" (seed 002).
-- ``alpha``: dropped values become SELU's negative limit and the result is rescaled so that mean 0 and variance 1
-  survive (Klambauer et al. 2017); the kind that belongs to SELU.
+- ``alpha``: dropped values become SELU's negative limit and the result is rescaled to keep mean 0 and variance 1
+  (Klambauer et al. 2017); used with SELU.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Dropout(nn.Module):
         self.generator: torch.Generator | None = None
 
     def forward(self, values: Tensor) -> Tensor:
-        """Drop in training; at test time only ``after`` does anything."""
+        """Drop in training; at test time only ``after`` changes the values."""
         keep = 1 - self.rate
         if not self.training:
             return values * keep if self.kind == "after" and self.rate else values
@@ -65,7 +65,7 @@ class Dropout(nn.Module):
 
 
 def reseed_dropout(network: nn.Module, generator: torch.Generator | None) -> None:
-    """Let every :class:`Dropout` of ``network`` draw from ``generator`` (None: torch's global one)."""
+    """Make every :class:`Dropout` of ``network`` draw from ``generator`` (None: torch's global one)."""
     for module in network.modules():
         if isinstance(module, Dropout):
             module.generator = generator

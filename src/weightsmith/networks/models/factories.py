@@ -1,9 +1,9 @@
-"""Networks of the user's own by name: ``mynet:PartNet``, ``mynet.py:PartNet``, ``mynet:PartNet,width=32``.
+"""User-defined networks by name: ``mynet:PartNet``, ``mynet.py:PartNet``, ``mynet:PartNet,width=32``.
 
-What stands before the colon is a module, found as Python finds it or in the current folder, or a file of Python; what
-stands behind it a class or a function that gives a network, and options by name. Naming one runs its code. Only the
-user names one: a file's card says which it was and never leads to an import, and a recipe, which may come from others,
-needs leave for anything that is not an installed package (:func:`check_leave`).
+Before the colon is a module (on Python's path or in the current folder) or a Python file; after it a class or function
+that returns a network, and options by name. Naming a network runs its code, so only the user can name one: the factory
+on a file's card is never imported, and a recipe, which may come from others, needs permission for anything that is not
+an installed package (:func:`check_leave`).
 
 >>> Factory.parse("nets/mynet.py:PartNet,width=32")
 Factory(source='nets/mynet.py', name='PartNet', options={'width': 32})
@@ -52,7 +52,7 @@ def is_factory(text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Factory:
-    """A class or function of the user's own, and the options it is called with."""
+    """A user-defined class or function, and the options it is called with."""
 
     source: str
     name: str
@@ -71,7 +71,7 @@ class Factory:
         return f"{self.source}:{self.name}" + "".join(f",{key}={quote(value)}" for key, value in self.options.items())
 
     def with_options(self, **options: Any) -> Self:
-        """The same with further options, or others."""
+        """The same factory with added or changed options."""
         return dataclasses.replace(self, options={**self.options, **options})
 
     def build(self, seed: int = 0) -> nn.Module:
@@ -88,7 +88,7 @@ class Factory:
             given, usual = self.options.get(name), parameter.default
             if isinstance(given, str) and isinstance(usual, int | float):
                 raise UsageError(f"{self}: {name} takes a number, such as its default {usual}, not {given!r}")
-        # The user's layers draw their weights from torch's generator, which has our seed while they do.
+        # The user's layers draw their weights from torch's global generator, which is seeded for this call.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(subseed(seed, "initialise"))
             try:
@@ -114,14 +114,14 @@ class Factory:
 
     @property
     def is_installed(self) -> bool:
-        """Whether it belongs to an installed package, or to Python; nothing is imported to find out."""
+        """Whether it belongs to an installed package or to Python itself; nothing is imported to check."""
         top = self.source.partition(".")[0]
         installed = top in sys.stdlib_module_names or top in importlib.metadata.packages_distributions()
         return installed and not self.source.endswith(".py")
 
     def _imported(self) -> ModuleType:
         folder = Path(self.source).parent if self.source.endswith(".py") else Path()
-        # An installed package is never looked for in the current folder, where another file may have its name.
+        # An installed package is never searched in the current folder, where another file may have its name.
         with _importable(None if self.is_installed else folder):
             try:
                 return (
@@ -131,22 +131,22 @@ class Factory:
                 raise UsageError(f"{self}: {error}") from error
             except ModuleNotFoundError as error:
                 unknown = UnknownName("network", self.source, Architecture.members)
-                raise UsageError(f"{self}: no module {error.name!r} to import; as a name: {unknown}") from error
+                raise UsageError(f"{self}: no module {error.name!r} to import; {unknown}") from error
             except (ImportError, SyntaxError, NameError, *FAILURES) as error:
                 raise UsageError(f"{self}: importing {self.source} fails ({type(error).__name__}: {error})") from error
 
 
 def check_class_named(text: str) -> None:
-    """Refuse a file of Python without the class in it; the file is parsed, not imported."""
+    """Refuse a Python file given without a class name; the file is parsed, not imported."""
     path = Path(text)
     if path.suffix != ".py":
         return
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        raise UsageError(f"{text}: which class or function of it? {text}:NAME") from None
+        raise UsageError(f"{text}: name the class or function, as {text}:NAME") from None
     names = [each.name for each in tree.body if isinstance(each, ast.ClassDef)]
-    raise UsageError(f"{text}: which class of it? {' or '.join(f'{text}:{name}' for name in names or ['NAME'])}")
+    raise UsageError(f"{text}: name its class: {' or '.join(f'{text}:{name}' for name in names or ['NAME'])}")
 
 
 def _near(name: str, known: list[str]) -> str:
@@ -155,7 +155,7 @@ def _near(name: str, known: list[str]) -> str:
 
 
 def check_leave(text: str | None, allow_code: bool, where: str) -> None:
-    """Refuse a recipe that names code which is not an installed package, unless the user has given leave."""
+    """Refuse a recipe that names code outside installed packages, unless the user allows it."""
     if text is None or allow_code or not is_factory(text):
         return
     factory = Factory.parse(text)
@@ -167,7 +167,7 @@ def check_leave(text: str | None, allow_code: bool, where: str) -> None:
 
 
 def _of_file(path: Path) -> ModuleType:
-    """The module in a file of Python, imported once."""
+    """The module in a Python file, imported once."""
     if not path.is_file():
         there = [each.name for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
         raise FileRefused(path, f"no such file{_near(path.name, there)} (looked for in {Path.cwd()})")
@@ -175,7 +175,7 @@ def _of_file(path: Path) -> ModuleType:
     known = sys.modules.get(path.stem)
     if known is not None and getattr(known, "__file__", None) == str(path):
         return known
-    # A name that is taken gets a mark of the path behind it.
+    # If the name is taken, a digest of the path is appended.
     name = path.stem if known is None else f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return sys.modules[name]
@@ -194,7 +194,7 @@ def _of_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _importable(folder: Path | None) -> Iterator[None]:
-    """Let ``mynets:build`` find mynets.py where the command is run, and a file those beside it, as Python does."""
+    """Put ``folder`` on Python's path, so that ``mynets:build`` finds mynets.py and a file finds its neighbours."""
     if folder is None:
         yield
         return

@@ -6,8 +6,8 @@ With fan-in n and fan-out m (times the kernel size for convolutions) the varianc
 
 (Glorot & Bengio 2010; He et al. 2015; LeCun et al. 1998), and biases are zero. A uniform draw of that variance
 lies within ±sqrt(3·variance). torch's default for ``nn.Linear`` is none of these: U(±1/sqrt(n)), bias included, 2.1
-times narrower than Glorot's on 784→300; it is here by the name ``torch-default`` for comparisons. Normal draws are
-not truncated: Keras draws anew beyond two deviations (and widens the rest to the same variance), so that its largest
+times narrower than Glorot's on 784→300; for comparisons it is available as ``torch-default``. Normal draws are not
+truncated: Keras redraws values beyond two deviations (and widens the rest to the same variance), so that its largest
 weights are smaller, 2.27 standard deviations at most.
 """
 
@@ -49,11 +49,11 @@ def variance(name: str, fan_in: int, fan_out: int) -> float:
 
 @torch.no_grad()
 def initialise(module: nn.Module, name: str, generator: torch.Generator) -> nn.Module:
-    """Set every parameter of ``module`` afresh, in place, drawing from ``generator`` in the order of its layers.
+    """Initialise every parameter of ``module`` in place, drawing from ``generator`` in the order of its layers.
 
-    Linear and convolution weights by ``name``; their biases zero (for ``torch-default`` drawn like the weights);
-    batch norm to scale 1, shift 0 and untouched statistics. Layers of other kinds that hold anything are refused. The
-    fans of a grouped convolution are counted as torch does: inputs per group, outputs of all groups.
+    Linear and convolution weights are drawn by ``name``; their biases are zero (for ``torch-default`` drawn like the
+    weights); batch norm gets scale 1, shift 0 and fresh statistics. Other layers with parameters or buffers are
+    refused. The fans of a grouped convolution are counted as in torch: inputs per group, outputs of all groups.
     """
     for path, layer in module.named_modules():
         if isinstance(layer, _WEIGHTED):

@@ -18,27 +18,26 @@ __all__ = ["Mlp", "mlp"]
 
 
 class Mlp(Architecture, name="mlp"):
-    """Dense layers ``dense1 … denseN`` of the widths given, then ``output``.
+    """Dense layers ``dense1 … denseN`` of the given widths, then ``output``.
 
-    Dropout follows the activation of the last ``dropout_layers`` hidden layers, never the output; SELU takes alpha
-    dropout unless another kind is named. Batch norm comes before or after the activation; the slides' course also puts
-    one on the input.
+    Dropout follows the activation of the last ``dropout_layers`` hidden layers, never the output; with SELU the default
+    is alpha dropout. Batch norm comes before or after the activation; the slides also put one on the input.
     """
 
     hidden: tuple[int, ...] = param(ge=1, doc="widths of the hidden layers")
     bias: bool = param(default=True)
-    batch_norm: Literal["before", "after"] | None = param(default=None, doc="where, seen from the activation")
+    batch_norm: Literal["before", "after"] | None = param(default=None, doc="before or after the activation")
     input_norm: bool = param(default=False, doc="batch norm on the input")
     statistics: Literal["torch", "seed"] = param(default="torch", doc="running averages of the batch norms")
     dropout: float = param(default=0.0, ge=0, lt=1, doc="rate on the last hidden layers")
-    dropout_layers: int = param(default=3, ge=1, doc="how many of the last hidden layers get it")
+    dropout_layers: int = param(default=3, ge=1, doc="number of last hidden layers with dropout")
     input_dropout: float = param(default=0.0, ge=0, lt=1, doc="rate on the input")
     dropout_kind: Literal["inverted", "after", "alpha"] | None = param(
         default=None, doc="none: alpha for SELU, else inverted"
     )
 
     def assemble(self) -> nn.Module:
-        """Lay the layers out in a Sequential with readable names."""
+        """The layers in a Sequential with readable names."""
         inputs = math.prod(self.input_shape)
         kind = self.dropout_kind or self.activation_option.dropout
         layers: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())

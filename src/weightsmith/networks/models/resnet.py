@@ -1,13 +1,13 @@
 """Residual networks for small images, as He et al. (2016) built them for CIFAR.
 
-They have a 3×3 stem, three stages of n basic blocks (depth 6n + 2) and a dense layer. Where a stage halves
+They have a 3×3 stem, three stages of n basic blocks (depth 6n + 2) and a dense layer. If a stage halves
 the image, the shortcut either takes every second pixel and pads the missing channels with zeros (``pad``, option A of
 the paper) or is a 1×1 convolution with batch norm (``conv``, option B). Two options describe pruned networks:
 
-- ``inner``: the channels between the two convolutions of each block, which can be thinned freely;
-- ``removed``: convolutions taken out whole, by name (``layer1.0.conv1``). A removed convolution is skipped together
-  with its batch norm (and, for conv1, its activation): what came in passes on unchanged and is *then added* to the
-  shortcut, so a block without both convolutions computes relu(2x). That is how distiller's layer removal behaves.
+- ``inner``: the channels between the two convolutions of each block, which can be pruned freely;
+- ``removed``: convolutions that are removed entirely, by name (``layer1.0.conv1``). A removed convolution is skipped
+  together with its batch norm (and, for conv1, its activation): its input is passed on unchanged and *then added* to
+  the shortcut, so a block without both convolutions computes relu(2x). That is how distiller's layer removal behaves.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Resnet(Architecture, name="resnet"):
         slots = {"conv1": WidthSlot("widths", 0)}
         for index, (stage, block) in enumerate(self._positions()):
             name = f"layer{stage + 1}.{block}"
-            free = f"{name}.conv2" not in self.removed  # without it, conv1 itself is what is added
+            free = f"{name}.conv2" not in self.removed  # without conv2, the output of conv1 is added to the shortcut
             slots[f"{name}.conv1"] = WidthSlot("inner", index) if free else WidthSlot("widths", stage)
             slots[f"{name}.conv2"] = WidthSlot("widths", stage)
             if stage and block == 0 and self.shortcut == "conv":
@@ -91,7 +91,7 @@ class Resnet(Architecture, name="resnet"):
         return {"widths": self.widths, "inner": inner}
 
     def with_widths(self, widths: Mapping[str, tuple[int, ...]]) -> Self:
-        """As for every spec; a block without one of its convolutions has the stage's width inside as well."""
+        """As for every spec; in a block with a removed convolution the inner width is that of the stage."""
         inner = [
             widths["widths"][stage] if self._is_cut(stage, block) else width
             for (stage, block), width in zip(self._positions(), widths["inner"], strict=True)
@@ -107,7 +107,7 @@ class Resnet(Architecture, name="resnet"):
 
 
 class _Block(nn.Module):
-    """out = act(shortcut(x) + bn2(conv2(act(bn1(conv1(x)))))), a removed convolution passing its input on."""
+    """out = act(shortcut(x) + bn2(conv2(act(bn1(conv1(x)))))); a removed convolution passes its input on."""
 
     def __init__(self, spec: Resnet, channels: tuple[int, int, int], stride: int, kept: list[bool], name: str) -> None:
         super().__init__()

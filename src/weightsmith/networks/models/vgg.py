@@ -96,7 +96,7 @@ class Vgg(Architecture, name="vgg"):
         }
 
     def widths_in_use(self) -> dict[str, tuple[int, ...]]:
-        """The list's own where none are given."""
+        """The given widths, or those of the list."""
         return {
             "widths": tuple(int(item) for item in self.plan if item != _POOL),
             "classifier": _CLASSIFIERS.get(self.depth, (4096, 4096)) if self.classifier is None else self.classifier,

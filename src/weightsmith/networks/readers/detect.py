@@ -1,4 +1,4 @@
-"""Detect the format of a weight file: by its first bytes, by its suffix only where a format has no magic number."""
+"""Detect the format of a weight file by its first bytes, and by its suffix only if a format has no magic number."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def open_file(path: Path) -> Weights:
 
 
 def _open_zip(path: Path) -> Weights:
-    """torch, Keras and NumPy all write zip archives; their members tell them apart."""
+    """Open a zip archive by its members: torch, Keras and NumPy all write zip archives."""
     from weightsmith.networks.readers.kerasfile import KerasWeights
     from weightsmith.networks.readers.npz import NpzWeights
     from weightsmith.networks.readers.torchfile import TorchWeights

@@ -1,17 +1,16 @@
-"""The HDF5 subprocess: list a file, or answer with the values of one dataset or of all.
+"""The HDF5 subprocess: list a file, or return the values of one dataset or of all.
 
 The HDF5 library crashes on some damaged files (measured: one in a few thousand with flipped bytes), so it never runs
 in the user's process. This file is executed as a script and needs nothing but h5py:
 
     python h5listing.py CHANNEL          read requests from the socket CHANNEL, until it is closed
-    python h5listing.py - REQUEST        answer one request on standard output (where there is no fork)
+    python h5listing.py - REQUEST        answer one request on standard output (on systems without fork)
 
 A request is a line of JSON ``[patience, computing, path, begin, length, operation, dataset, size]`` (the first two in
-seconds) and comes with the file that the answer goes to. Each is answered by a fork of this process, which has h5py
-imported already: a start takes half a second, a fork some milliseconds, and a damaged file ends, or spoils, its own
-fork alone. An answer is a mark (``+`` content, ``-`` refused, ``!`` the library's own error), eight bytes of length,
-and content. No answer: a crash.
-What could lead out of the file is refused here.
+seconds), sent with the file descriptor for the answer. Each is answered by a fork of this process, which has h5py
+already imported: a start takes half a second, a fork some milliseconds, and a damaged file can crash only its own fork.
+An answer is a mark (``+`` content, ``-`` refused, ``!`` the library's own error), eight bytes of length, and content;
+no answer means a crash. Links that lead out of the file are refused here.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _MOST_DEPTH = 64
 _MOST_TEXT = 64 << 20
 _MOST_EXPANSION = 200
 _ALWAYS_ALLOWED = 64 << 20
-_MEMORY = 256 << 20  # besides twice the file and four times the values asked for
+_MEMORY = 256 << 20  # in addition to twice the file and four times the requested values
 _ATTRIBUTES = ("name", "layer_names", "weight_names", "model_config", "keras_version", "backend")
 
 
@@ -69,9 +68,9 @@ class _Window(io.RawIOBase):
 
 
 def _limit(more: int, seconds: int) -> None:
-    """Refuse this process more address space than it has now and ``more`` (where that is not known, 4 GB and more).
+    """Limit the address space of this process to its present size (4 GB if unknown) plus ``more``.
 
-    It ends when it has computed for ``seconds``, however busy the machine is.
+    The process ends after ``seconds`` of CPU time.
     """
     try:
         import resource
@@ -90,10 +89,10 @@ def _limit(more: int, seconds: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as text or a list of texts; other types are of no interest."""
+    """An attribute as text or a list of texts; other types are converted to text."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
-    if isinstance(value, str):  # h5py gives bytes that are no text as lone surrogates, which cannot be written
+    if isinstance(value, str):  # h5py returns invalid text as lone surrogates, which cannot be written
         return value[:_MOST_TEXT].encode("utf-8", "replace").decode()
     if hasattr(value, "tolist"):
         listed = value.tolist()
@@ -164,7 +163,7 @@ def _listing(root: Any, length: int) -> dict[str, Any]:
 
 
 def _values(root: Any) -> Iterator[bytes]:
-    """All values: eight bytes of length, JSON with type, shape and offset of every dataset (or its text), then they."""
+    """All values: eight bytes of length, JSON with type, shape and offset (or text) per dataset, then the values."""
     import numpy as np
 
     index: dict[str, Any] = {}
@@ -187,7 +186,7 @@ def _values(root: Any) -> Iterator[bytes]:
 
 
 def _text(value: Any) -> Any:
-    """Text, or lists of it; anything else has no form here."""
+    """Text, or lists of it; anything else is refused."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list):
@@ -198,7 +197,7 @@ def _text(value: Any) -> Any:
 
 
 def _datasets(group: Any, path: str, seen: set[Any]) -> Iterator[tuple[str, Any]]:
-    """Every dataset, groups in their order; a group with two names could contain itself."""
+    """Every dataset, groups in their order; a group with two names is refused, because it could contain itself."""
     import h5py
 
     address = h5py.h5o.get_info(group.id).addr
@@ -215,7 +214,7 @@ def _datasets(group: Any, path: str, seen: set[Any]) -> Iterator[tuple[str, Any]
 
 
 def answer(out: BinaryIO, request: list[Any]) -> None:
-    """Answer one request; whatever the library raises is the reason why the file is refused."""
+    """Answer one request; any exception of the library becomes the reason for refusing the file."""
     import h5py
 
     patience, computing, path, begin, length, operation, dataset, size = request
@@ -242,12 +241,12 @@ def answer(out: BinaryIO, request: list[Any]) -> None:
 
 
 def serve(channel: int) -> None:
-    """Answer requests until the other end of ``channel`` is closed: however that process ends, this one ends too."""
+    """Answer requests until the other end of ``channel`` is closed, so that this process ends with the other one."""
     import socket
 
     import h5py  # noqa: F401 (for all forks)
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the other process's affair
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process handles interrupts
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no fork is waited for
     with socket.socket(fileno=channel) as connection:
         while True:

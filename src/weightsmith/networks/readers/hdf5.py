@@ -1,8 +1,8 @@
 """HDF5 without the library in this process: a child process lists the file, values are read directly by offset.
 
 Plain datasets (all that Keras writes) are byte ranges, read straight from the file. Only packed ones go through the
-child again. If it crashes, hangs or is refused memory, the file is refused and nothing else happens. One child serves
-all files of this process, by a fork for each request, and ends with it.
+child again. If it crashes, hangs or runs out of memory, only the file is refused. One child serves all files of this
+process, with a fork for each request, and ends with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Dataset", "Hdf5File", "ask_library"]
 
 _SCRIPT = Path(__file__).with_name("h5listing.py")
 _PATIENCE = 60  # seconds
-_LEAST_CPU, _BYTES_A_CPU_SECOND = 1, 1 << 20  # a damaged file may send the library round in circles
+_LEAST_CPU, _BYTES_A_CPU_SECOND = 1, 1 << 20  # a damaged file may put the library into an endless loop
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Dataset:
 
     @property
     def torch_name(self) -> str | None:
-        """The type as torch calls it, None if it has no such type."""
+        """The name of the type in torch, None if torch has no such type."""
         if self.dtype == "bfloat16":
             return self.dtype
         kind = np.dtype(self.dtype)
@@ -75,7 +75,7 @@ class Hdf5File:
             self.datasets[found.path] = found
 
     def texts(self, group: str, attribute: str) -> list[str]:
-        """An attribute that is a list of texts, put together again if Keras had to cut it."""
+        """An attribute that is a list of texts, joined again if Keras had to split it."""
         attributes = self.groups.get(group, {})
         if attribute in attributes:
             value = attributes[attribute]
@@ -124,10 +124,10 @@ class Hdf5File:
 
 
 def ask_library(path: Path, begin: int, length: int, operation: str, *, dataset: str = "", size: int = 0) -> bytes:
-    """What the HDF5 library says to ``operation`` ("list", "read" a dataset, all "values") on a byte range of a file.
+    """The library's answer to ``operation`` ("list", "read" a dataset, all "values") on a byte range of a file.
 
-    ``size`` is what the values take: the child may take four times that, twice the range and 256 MB more, and compute
-    for a second and one more for every megabyte.
+    ``size`` is the size of the values in bytes. The child may use four times that plus twice the range plus 256 MB of
+    memory, and one second of CPU time plus one per megabyte.
     """
     if importlib.util.find_spec("h5py") is None:
         raise MissingExtra("reading Keras and HDF5 files", "keras")
@@ -149,13 +149,13 @@ def ask_library(path: Path, begin: int, length: int, operation: str, *, dataset:
 
 
 def _command(*words: str) -> tuple[list[str], dict[str, str]]:
-    # -P keeps this folder off the child's path, where files are called like the packages they read.
+    # -P keeps this folder off the child's path, because its files have the names of packages.
     command = [sys.executable, "-P", str(_SCRIPT), *words]
     return command, {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def _asked_once(request: str) -> bytes:
-    """The answer of a child of its own, where processes cannot fork."""
+    """The answer of a separate child, for systems without fork."""
     command, environment = _command("-", request)
     try:
         return subprocess.run(command, capture_output=True, timeout=_PATIENCE, env=environment, check=False).stdout
@@ -164,7 +164,7 @@ def _asked_once(request: str) -> bytes:
 
 
 class _Child:
-    """The child process that answers for all files; started when it is first asked, and anew if it is gone."""
+    """The child process that answers for all files; started on the first request, and again if it has ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -173,7 +173,7 @@ class _Child:
         self._owner = 0
 
     def ask(self, request: str) -> bytes:
-        """The answer, cut short or empty if the fork that should give it died."""
+        """The answer, cut short or empty if the fork died."""
         ours, theirs = os.pipe()
         with os.fdopen(ours, "rb", buffering=0) as answers:
             try:
@@ -190,11 +190,11 @@ class _Child:
         return b"".join(blocks)
 
     def _send(self, line: bytes, handle: int) -> None:
-        if self._channel is None or self._owner != os.getpid():  # a fork of this process asks a child of its own
+        if self._channel is None or self._owner != os.getpid():  # a fork of this process needs its own child
             self._start()
         try:
             socket.send_fds(self._connected(), [line], [handle])
-        except OSError:  # someone ended it
+        except OSError:  # the child was ended from outside
             self.stop()
             self._start()
             socket.send_fds(self._connected(), [line], [handle])

@@ -61,7 +61,7 @@ class KerasWeights(Weights):
         return layout.turn(self._file.read(dataset)).contiguous()
 
     def _free_name(self, variable: Variable, layout: Layout) -> str:
-        """``layer.weight``; where two layers share a name, the path in the file."""
+        """``layer.weight``; if two layers share a name, the path in the file."""
         name = f"{variable.layer}.{layout.name}" if variable.layer else layout.name
         return name if name not in self._sources else variable.dataset.path.replace("/", ".")
 

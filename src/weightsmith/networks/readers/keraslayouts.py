@@ -77,7 +77,7 @@ def is_recurrent(shapes: list[tuple[int, ...]]) -> bool:
 
 
 def layout_of(role: str, shape: tuple[int, ...], facts: LayerFacts, gates: int = 0) -> Layout:
-    """The layout of the variable ``role`` of a layer; an unknown variable stays as it is."""
+    """The layout of the variable ``role`` of a layer; an unknown variable stays unchanged."""
     dimensions = len(shape) - 2
     if gates and role in ("kernel", "recurrent_kernel") and len(shape) == 2:
         end = "weight_ih_l0" if role == "kernel" else "weight_hh_l0"
@@ -119,7 +119,7 @@ def _gates(values: Tensor, gates: int) -> Tensor:
 
 
 def _convolution(values: Tensor) -> Tensor:
-    """k… × a × b → b × a × k…; for a transposed convolution a is out and b is in, as torch wants it."""
+    """k… × a × b → b × a × k…; for a transposed convolution a is out and b is in, as in torch."""
     positions = range(values.ndim - 2)
     return values.permute(values.ndim - 1, values.ndim - 2, *positions)
 

@@ -1,8 +1,8 @@
 """The variables in the tree of a Keras file, with their layer, role and readable name.
 
-Keras 3 addresses layers by class and number (``layers/conv2d_1/vars/0``), their own names are in attributes or in
-the configuration; the older format has names everywhere (``model_weights/head/head/kernel:0``). The configuration is
-only read, never built: a lambda layer in it stays text.
+Keras 3 addresses layers by class and number (``layers/conv2d_1/vars/0``); their own names are in attributes or in the
+configuration. The older format has names everywhere (``model_weights/head/head/kernel:0``). The configuration is only
+read, never executed: a lambda layer in it stays text.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _facts_by_name(parts: list[str], configuration: Configuration) -> LayerFacts
 
 
 def _readable(owner: str, file: Hdf5File, configuration: Configuration) -> list[str]:
-    """The names a user gave, where the file has them; ``layers`` and inner parts of one layer are left away."""
+    """The names given by the user, if the file has them; ``layers`` and inner parts of one layer are left out."""
     names: list[str] = []
     parts = owner.split("/") if owner else []
     for index, part in enumerate(parts):
@@ -184,7 +184,7 @@ def _natural(path: str) -> list[tuple[int, str]]:
 
 
 def _file_order(group: str, configuration: Configuration) -> tuple[Any, ...]:
-    """The order of the configuration where there is one, else by name with numbers as numbers."""
+    """The sort key: the order of the configuration if there is one, else the name with numbers by value."""
     parts = group.split("/")
     known = [configuration.order.get("/".join(parts[:length]), -1) for length in range(1, len(parts) + 1)]
     return max(known, default=-1), _natural(group)

@@ -22,7 +22,7 @@ __all__ = ["NpzWeights"]
 
 
 class NpzWeights(Weights):
-    """A ``.npz`` file, arrays by their names; layouts are taken as torch's (out × in × kernel)."""
+    """A ``.npz`` file, arrays by their names; torch's layout (out × in × kernel) is assumed."""
 
     format = "npz"
 

@@ -1,7 +1,7 @@
 """ONNX files: the ``onnx`` package parses and checks the graph, the values are read here, one tensor at a time.
 
-Values kept beside the graph (external data) must lie in its folder. A file with its values inside is held in memory
-once, at most two gigabytes: protobuf knows no larger ones.
+Values stored beside the graph (external data) must be in its folder. A file with its values inside is held in memory
+once; it has at most two gigabytes, the limit of protobuf.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class OnnxWeights(Weights):
     def __init__(self, path: Path) -> None:
         try:
             self._open(path, _parsed(path))
-        except UnicodeDecodeError as error:  # protobuf decodes a text when it is first looked at
-            raise FileRefused(path, "is not an ONNX file, or damaged: a name in it is no text") from error
+        except UnicodeDecodeError as error:  # protobuf decodes a text on first access
+            raise FileRefused(path, "is not an ONNX file, or damaged: a name in it is not text") from error
 
     def _open(self, path: Path, model: Any) -> None:
         nodes = list(nodes_of(model.graph))
@@ -68,7 +68,7 @@ class OnnxWeights(Weights):
         )
 
     def is_real(self, name: str) -> bool:
-        """Whether the values are real numbers, if need be after ``DequantizeLinear``."""
+        """Whether the values are real numbers, possibly after ``DequantizeLinear``."""
         return super().is_real(name) or self._uses[name].quantisation is not None
 
     def _read(self, name: str) -> Tensor:
@@ -125,7 +125,7 @@ def _parsed(path: Path) -> Any:
 
 
 def _check(path: Path, model: Any) -> None:
-    """Let the package check the graph; its initialisers, checked elsewhere, are emptied first to spare memory."""
+    """Check the graph with the package; its initialisers, checked elsewhere, are emptied first to save memory."""
     import onnx
 
     tensors = list(model.graph.initializer)
@@ -148,12 +148,12 @@ def _constants(nodes: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_weight(tensor: Any, use: Use) -> bool:
-    """Whether a constant is worth an entry; most are shapes, axes and small numbers."""
+    """Whether a constant can be a weight; most are shapes, axes and small numbers."""
     return use.kind is not None or (tensor.data_type in (1, 10, 11, 16) and len(tensor.dims) > 1)
 
 
 def _strange(model: Any, tensors: dict[str, Any]) -> Iterator[LeftOut]:
-    """Tensors that are not read: sparse ones, and types that are no real numbers or smaller than a byte."""
+    """Tensors that are not read: sparse ones, and types that are not real numbers or smaller than a byte."""
     for sparse in model.graph.sparse_initializer:
         count = sparse.values.dims[0] if sparse.values.dims else 0
         yield LeftOut(sparse.values.name, tuple(sparse.dims), count, "stored sparse, which is not read")
@@ -214,7 +214,7 @@ class OnnxValues:
         return found
 
     def read(self, name: str) -> Tensor:
-        """The values as stored, in memory of their own."""
+        """A copy of the values as stored."""
         tensor, shape, dtype = self._tensors[name], self.shape(name), self.dtype(name)
         if tensor.data_location == _EXTERNAL:
             file, offset, _ = self._external(tensor, math.prod(shape) * dtype.itemsize)
@@ -260,7 +260,7 @@ class OnnxValues:
                 reason = f"tensor {shown(name)} claims {size:,} bytes and has {len(tensor.raw_data):,}"
                 raise FileRefused(self._path, reason)
         elif len(self._numbers(tensor)) != math.prod(shape):
-            raise FileRefused(self._path, f"tensor {shown(name)} has another number of values than its shape says")
+            raise FileRefused(self._path, f"tensor {shown(name)} has another number of values than its shape")
 
     def _external(self, tensor: Any, size: int) -> tuple[Path, int, int]:
         """File, offset and length of values kept outside; the file must be in the folder of the graph."""
@@ -269,7 +269,9 @@ class OnnxValues:
         offset, length = location.get("offset", "0"), location.get("length", str(size))
         # Nineteen digits hold any file; int() of a very long text is slow or an error.
         if any(not (text.isascii() and text.isdigit()) or len(text) > 19 for text in (offset, length)):
-            raise FileRefused(self._path, f"tensor {shown(tensor.name)} has no proper place in its external data")
+            raise FileRefused(
+                self._path, f"tensor {shown(tensor.name)} has an invalid offset or length in its external data"
+            )
         with reading(file):
             exists = file.exists()
         if not exists:

@@ -1,7 +1,7 @@
 """The use of each tensor of an ONNX graph: kind, orientation and scale, from the nodes it feeds.
 
 A weight is followed through nodes that only pass it on (Identity, Cast, Transpose, QuantizeLinear,
-DequantizeLinear). MatMul keeps its weight in × out, Gemm says by ``transB``; both become out × in here.
+DequantizeLinear). MatMul stores its weight in × out, Gemm as given by ``transB``; both become out × in here.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Use:
 
 
 def nodes_of(graph: Any) -> Iterator[Any]:
-    """All nodes, those of the branches and loop bodies as well."""
+    """All nodes, including those of branches and loop bodies."""
     todo = [graph]
     while todo:
         for node in todo.pop().node:
@@ -89,7 +89,7 @@ def uses(nodes: list[Any], dimensions: Mapping[str, int]) -> dict[str, Use]:
 
 
 def _use(name: str, dimensions: int, readers: Mapping[str, list[tuple[Any, int]]]) -> Use:
-    """Follow a tensor until a node uses it as a weight; each name is visited once, so no graph keeps this busy."""
+    """Follow a tensor until a node uses it as a weight; each name is visited once, so this ends for any graph."""
     unused = Use()
     todo, seen = [(name, Use())], {name}
     while todo:
@@ -107,7 +107,7 @@ def _use(name: str, dimensions: int, readers: Mapping[str, list[tuple[Any, int]]
 
 
 def _passed_through(node: Any, dimensions: int, so_far: Use) -> Use | None:
-    """The use so far with what this node adds, None if it makes something else of the tensor."""
+    """The use so far, updated by this node; None if the node does more than pass the tensor on."""
     if node.op_type in _HANDED_ON:
         return so_far
     if node.op_type == "Transpose" and dimensions == 2:
@@ -121,7 +121,7 @@ def _passed_through(node: Any, dimensions: int, so_far: Use) -> Use | None:
 
 
 def _direct(node: Any, index: int, dimensions: int, so_far: Use) -> Use | None:
-    """The use of the tensor by a node, None if it is no operator with weights."""
+    """The use of the tensor by a node, None if it is not an operator with weights."""
     operator = node.op_type
     if operator in _INTEGER and index == 3 and len(node.input) > 5:
         operator, axis = _INTEGER[operator]

@@ -1,10 +1,9 @@
 """Parse a torch pickle into a description of its tensors: nothing in it is called or imported.
 
-A pickle is a program for a small stack machine. This is that machine without calls and imports: names are
-compared with a short list of what ``torch.save`` writes for weights, and a call becomes a description of its result.
-In a TorchScript archive objects of the program's own classes (``__torch__.…``) become dictionaries of their attributes.
-Anything else refuses the file by name. Sizes and strides are then checked on the descriptions, before a single value
-is read.
+A pickle is a program for a small stack machine. This is that machine without calls and imports: names are compared with
+a short list of what ``torch.save`` writes for weights, and a call becomes a description of its result. In a TorchScript
+archive objects of the program's own classes (``__torch__.…``) become dictionaries of their attributes. For any other
+name the file is refused. Sizes and strides are then checked on the descriptions, before a single value is read.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from weightsmith.networks.readers.ranges import shown
 __all__ = ["PACKED", "STORAGE_TYPES", "ScriptObject", "Storage", "StoredTensor", "allowed_name", "describe"]
 
 
-# About a hundred thousand tensors; more opcodes than that are made to fill the memory.
+# Enough for about a hundred thousand tensors; a file with more opcodes is probably made to fill the memory.
 _MOST_OPCODES = 5_000_000
 
 
 PACKED = "(packed)"
-"""The name of a state that a TorchScript object packed by code of its own."""
+"""The name of a state that a TorchScript object packed with its own code."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,13 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class _Name:
-    """A global the pickle asks for, by name only."""
+    """A global that the pickle refers to, by name only."""
 
     name: str
 
 
 class ScriptObject(dict[Any, Any]):
-    """The attributes of an object of a TorchScript program; its class, which is code, is not looked at."""
+    """The attributes of an object of a TorchScript program; its class, which is code, is ignored."""
 
 
 class _Other:
@@ -150,19 +149,19 @@ def _new_object(machine: _Machine, _: Any) -> None:
 
 def _append(machine: _Machine, items: list[Any]) -> None:
     if type(machine.stack[-1]) is not list:
-        raise TypeError("append to something that is no list")
+        raise TypeError("append to something that is not a list")
     machine.stack[-1].extend(items)
 
 
 def _set_items(machine: _Machine, items: list[Any]) -> None:
     target = machine.stack[-1]
     if type(target) is not dict or len(items) % 2:
-        raise TypeError("items for something that is no dictionary")
+        raise TypeError("items for something that is not a dictionary")
     target.update(_named(machine.path, zip(items[::2], items[1::2], strict=True)))
 
 
 def _named(path: Path, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A dictionary whose keys are plain: hashing a nested tuple can take for ever, and no state dict has one."""
+    """A dictionary with plain keys: hashing a nested tuple can take forever, and no state dict has one."""
     named = {}
     for key, value in pairs:
         if not isinstance(key, str | int | float | None):
@@ -175,17 +174,17 @@ def _build(machine: _Machine, _: Any) -> None:
     """Only an ordered dictionary has attributes (a state dict keeps its versions there); they are not weights."""
     state = machine.stack.pop()
     if type(machine.stack[-1]) is ScriptObject:
-        # What is no dictionary was made by the object's own code, as the packed weights of quantised layers are.
+        # A state that is not a dictionary was made by the object's own code, as in quantised layers.
         machine.stack[-1].update(_named(machine.path, state.items()) if type(state) is dict else {PACKED: state})
         return
     if type(machine.stack[-1]) is not dict or type(state) is not dict:
-        raise FileRefused(machine.path, "sets attributes on an object that is no state dict")
+        raise FileRefused(machine.path, "sets attributes on an object that is not a state dict")
 
 
 def _persistent(machine: _Machine, _: Any) -> None:
     saved = machine.stack.pop()
     if type(saved) is not tuple or len(saved) not in (5, 6) or saved[0] != "storage":
-        raise FileRefused(machine.path, "refers to something that is no storage")
+        raise FileRefused(machine.path, "refers to something that is not a storage")
     kind, key, _location, count = saved[1:5]
     if type(kind) is not _Name or type(key) is not str or type(count) is not int or count < 0:
         raise TypeError("a storage without type, key or size")
@@ -208,7 +207,7 @@ def _persistent(machine: _Machine, _: Any) -> None:
 def _reduce(machine: _Machine, _: Any) -> None:
     arguments, function = machine.stack.pop(), machine.stack.pop()
     if type(function) is not _Name or type(arguments) is not tuple:
-        raise FileRefused(machine.path, "calls something that is no known function")
+        raise FileRefused(machine.path, "calls something that is not a known function")
     module, _, name = function.name.rpartition(".")
     if module == "torch.jit._pickle":  # a list or dictionary with the name of its type
         machine.stack.append(arguments[0] if arguments else None)
@@ -237,11 +236,11 @@ def _made(path: Path, function: str, arguments: tuple[Any, ...]) -> Any:
                 raise FileRefused(path, "a tensor carries hooks or metadata, which weights never need")
             return _viewed(path, dtype, arguments[:4])
         case _:
-            raise FileRefused(path, f"calls {shown(function)}, which makes no weights")
+            raise FileRefused(path, f"calls {shown(function)}, which weights never need")
 
 
 def _viewed(path: Path, dtype: torch.dtype, view: tuple[Any, ...]) -> StoredTensor:
-    """A view, checked: inside its storage, and not larger than it (stride 0 repeats one value for ever)."""
+    """A view, checked to be inside its storage and not larger (stride 0 repeats one value forever)."""
     storage, offset, shape, stride = view
     numbers = (offset, *shape, *stride)
     if not isinstance(storage, Storage) or len(shape) != len(stride) or any(type(n) is not int for n in numbers):
@@ -302,7 +301,7 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
 }
 
 
-# The short list of names a torch file may ask for: what ``torch.save`` writes for tensors in dictionaries.
+# The short list of names a torch file may refer to: what ``torch.save`` writes for tensors in dictionaries.
 
 
 _DTYPES = (
@@ -343,7 +342,7 @@ _ALLOWED = frozenset(
 
 
 def allowed_name(path: Path, module: str, name: str) -> str:
-    """The full name if weights may ask for it; otherwise the file is refused, with the way out where there is one."""
+    """The full name if weights may refer to it; otherwise the file is refused, with a remedy if there is one."""
     full = f"{module}.{name}"
     if full in _ALLOWED:
         return full

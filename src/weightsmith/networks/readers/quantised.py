@@ -7,8 +7,9 @@ A tensor ``X`` of type int8, uint8 or float8 is scaled by a neighbour called ``X
 
 The scale is one number, one per row (first axis), a shape that broadcasts, or one per block of 128 × 128.
 
-Layers packed by GPTQ or AWQ (``qweight``, ``qzeros``, ``scales``, ``g_idx``) are not unpacked: each part is named as
-what it is. GPTQ packs along the inputs, so that ``qweight`` has a column for each of ``scales``; AWQ along the outputs.
+Layers packed by GPTQ or AWQ (``qweight``, ``qzeros``, ``scales``, ``g_idx``) are not unpacked: each part is left out
+with a description. GPTQ packs along the inputs, so that ``qweight`` has as many columns as ``scales``; AWQ along the
+outputs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BLOCK = 128
 
 @dataclass(frozen=True)
 class Scaling:
-    """Which tensors of the same file turn stored numbers into real ones."""
+    """The tensors of the same file that convert stored integers to real numbers."""
 
     scale: str
     zero_point: str | None = None
@@ -81,7 +82,7 @@ def split_quantised(
 
 
 def _packed_parts(stored: Mapping[str, Entry]) -> dict[str, str]:
-    """What the tensors of layers packed by GPTQ or AWQ are, by name."""
+    """Descriptions of the tensors of layers packed by GPTQ or AWQ, by name."""
     found: dict[str, str] = {}
     for name, entry in stored.items():
         prefix = name.removesuffix("qweight")
@@ -104,7 +105,7 @@ def _is_small(entry: Entry) -> bool:
 
 
 def is_quantised(entry: Entry) -> bool:
-    """Integers that can only be codes of weights; a one-dimensional int8 or any int64 is a buffer."""
+    """Whether integers can only be quantised weights; a one-dimensional int8 or any int64 is a buffer."""
     if entry.is_float or entry.dtype == "bool":
         return False
     return (entry.dtype in ("int8", "uint8") and len(entry.shape) >= 2) or entry.name.endswith("qweight")

@@ -62,7 +62,7 @@ def read_tensor(path: Path, offset: int, shape: tuple[int, ...], dtype: torch.dt
 
 
 def read_json(path: Path, content: bytes | None = None, what: str = "") -> Any:
-    """JSON of a file (or of ``content`` found in it); too large, too deep, repeated keys: refused."""
+    """JSON of a file (or of ``content`` found in it); refused if too large, too deep or with repeated keys."""
     label = f"{what} " if what else ""
     if content is None:
         if file_size(path) > _MOST_JSON:
@@ -88,7 +88,7 @@ def read_json(path: Path, content: bytes | None = None, what: str = "") -> Any:
 
 
 def inside(folder: Path, name: str, owner: Path) -> Path:
-    """The file ``name`` in ``folder``; refused in the name of ``owner`` if it leads out of it.
+    """The file ``name`` in ``folder``; if it leads out of the folder, ``owner`` is refused.
 
     A link is followed only inside the folder, or into the ``blobs`` beside the ``snapshots`` of a hub cache, where
     every file of a snapshot is such a link.
@@ -99,8 +99,8 @@ def inside(folder: Path, name: str, owner: Path) -> Path:
     try:
         root = folder.resolve()
         target = (root / relative).resolve()
-    except (OSError, RuntimeError) as error:  # links that lead in a circle
-        raise FileRefused(owner, f"points to {shown(name)}, which leads nowhere") from error
+    except (OSError, RuntimeError) as error:  # circular links
+        raise FileRefused(owner, f"points to {shown(name)}, which cannot be resolved") from error
     allowed = [root]
     if "snapshots" in root.parts:
         depth = len(root.parts) - 1 - root.parts[::-1].index("snapshots")

@@ -1,8 +1,8 @@
 """safetensors: a length, a JSON header, then the values. The library checks the header against the file.
 
 Values are then read from their offset in the file directly into a tensor, not through the library's mapping: mapped
-pages stay in memory once touched, and opening the mapping anew for every tensor costs more than the values of small
-networks. A file with our seal is read once from end to end to check it.
+pages stay in memory once touched, and reopening the mapping for every tensor costs more than reading the values of
+small networks. A file with our seal is read once from end to end to check it.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class SafetensorsWeights(Weights):
         elif _is_result(path):
             raise FileRefused(
                 path,
-                "lies in a result folder without the seal that weightsmith's networks have: it was replaced or stripped"
-                " of it; move it out of the folder to read it as the file of another tool",
+                "is in a result folder without the seal of weightsmith's networks: the file was replaced or its seal "
+                "removed; move it out of the folder to read it as the file of another tool",
             )
         super().__init__(path, stored, metadata=metadata, left_out=left_out, kinds=kinds)
 
@@ -104,7 +104,7 @@ def _kinds(path: Path, text: str) -> dict[str, str]:
 
 
 def _header_length(path: Path) -> int:
-    """The first eight bytes; named when they are wrong, where the library only says that the header is bad."""
+    """The length in the first eight bytes, checked here because the library's own message is less precise."""
     length = file_size(path)
     if length < 8:
         raise FileRefused(path, f"is too short for a safetensors file ({length} bytes)")
@@ -125,7 +125,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except MemoryError as error:
         size, free = bytes_text(file_size(path)), bytes_text(free_memory())
-        raise FileRefused(path, f"has {size} to be mapped into memory, and {free} are free") from error
+        raise FileRefused(path, f"needs {size} of memory to be mapped, and {free} are free") from error
     except SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing header: ")
         raise FileRefused(path, f"is a damaged or cut-off safetensors file ({shown(reason)})") from error

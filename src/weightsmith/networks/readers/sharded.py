@@ -106,7 +106,7 @@ def open_folder(folder: Path) -> Weights:
 
 
 def _snapshot(folder: Path, snapshots: Path) -> Path:
-    """Of a folder in the cache of Hugging Face (``models--OWNER--NAME``) the snapshot that ``main`` is, or the only."""
+    """The snapshot in a folder of the Hugging Face cache (``models--OWNER--NAME``): ``main`` or the only one."""
     main = folder / "refs" / "main"
     with reading(folder):
         names = sorted(path.name for path in snapshots.iterdir() if path.is_dir())
@@ -118,7 +118,7 @@ def _snapshot(folder: Path, snapshots: Path) -> Path:
 
 
 def _preferred(folder: Path, indices: list[Path]) -> Path:
-    """safetensors before pickled files, the plain name before variants; two equals are not guessed between."""
+    """safetensors before pickled files, the plain name before variants; an ambiguous choice is refused."""
     safe = [index for index in indices if ".safetensors" in index.name] or indices
     plain = [index for index in safe if index.name in ("model.safetensors.index.json", "pytorch_model.bin.index.json")]
     if len(safe) > 1 and not plain:

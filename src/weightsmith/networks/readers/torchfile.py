@@ -1,9 +1,9 @@
 """torch files, zip and legacy, with three safety checks.
 
-1. The pickle is read as a description (:mod:`weightsmith.networks.readers.pickles`): a name that weights never need
-   refuses the file.
-2. The sizes it declares are compared with what the file holds.
-3. ``torch.load(weights_only=True)`` reads the values, never anything laxer.
+1. The pickle is read as a description (:mod:`weightsmith.networks.readers.pickles`): a file with a name that weights
+   never need is refused.
+2. The sizes it declares are compared with the contents of the file.
+3. The values are read only with ``torch.load(weights_only=True)``.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["LegacyTorchWeights", "TorchFile", "TorchWeights", "check_storage", "
 _MAGIC = 0x1950A86A20F9469CFC6C
 _PROTOCOL = 1001
 _MOST_PICKLE = 64 << 20
-# Pages of a mapped file stay in memory once touched; after this many bytes the file is mapped anew.
+# Pages of a mapped file stay in memory once touched; after this many bytes the file is mapped again.
 _MAPPED_BYTES = 256 << 20
-# Different views of one storage are fine (a tied transpose); a file of nothing but views is not.
+# Different views of one storage are fine (a tied transpose), but not if they add up to many times the file.
 _MOST_OVERLAP = 4
 
 _DAMAGED = (
@@ -55,7 +55,7 @@ _DAMAGED = (
 
 
 class TorchFile(Weights):
-    """The common part of the kinds of file."""
+    """The common part of all kinds of torch files."""
 
     def __init__(self, path: Path) -> None:
         chosen = choose(self._described(path), path)
@@ -147,7 +147,7 @@ def check_storage(path: Path, storage: Storage, data: Member | None) -> None:
 
 
 class LegacyTorchWeights(TorchFile):
-    """The files of torch before 1.6: five pickles, then the storages. torch reads them in one piece."""
+    """Files of torch before 1.6: five pickles, then the storages. torch reads them in one piece."""
 
     format = "torch (legacy)"
     _mapped = False
@@ -171,7 +171,7 @@ class LegacyTorchWeights(TorchFile):
 
 
 def _check_storages(path: Path, storages: dict[str, Storage], keys: list[Any], begin: int, length: int) -> None:
-    """Walk over the storages behind the pickles: each has its count in front and must end inside the file."""
+    """Check the storages after the pickles: each begins with its count and must end inside the file."""
     if any(type(key) is not str for key in keys) or sorted(keys) != sorted(storages):
         raise FileRefused(path, "lists other storages than its tensors use")
     for key in keys:
@@ -184,10 +184,10 @@ def _check_storages(path: Path, storages: dict[str, Storage], keys: list[Any], b
         begin += 8 + size
 
 
-# Find the weights in a checkpoint: the state dict itself, or an entry under a customary name.
+# Find the weights in a checkpoint: the state dict itself, or an entry under a usual name.
 #
-# Everything else that holds tensors is named in one line each (an optimiser has a hundred of them); other numbers and
-# texts (epoch, accuracy) are ignored.
+# Every other entry with tensors gets one line (an optimiser has a hundred of them); other numbers and texts (epoch,
+# accuracy) are ignored.
 
 
 _NAMES = ("state_dict", "model_state_dict", "model", "module", "network", "net", "weights", "params")
@@ -197,7 +197,7 @@ _TRAINING = re.compile(r"optimi[sz]er|scheduler|(?:^|[_.])(?:optim|sched|scaler|
 
 @dataclass
 class _Chosen:
-    """Tensors by name, each with the keys that lead to it, and what was skipped."""
+    """Tensors by name, each with the keys that lead to it, and the skipped entries."""
 
     tensors: dict[str, tuple[tuple[Any, ...], StoredTensor]] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
@@ -225,7 +225,7 @@ def choose(root: Any, path: Path) -> _Chosen:
 
 
 def _wrapped(candidate: dict[Any, Any]) -> str | None:
-    """The key under which the weights lie, None if they lie here."""
+    """The key that holds the weights, None if ``candidate`` holds them directly."""
     for name in _NAMES:
         inner = candidate.get(name)
         if type(inner) is dict and any(True for _ in _tensors(inner)):

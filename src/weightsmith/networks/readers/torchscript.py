@@ -1,7 +1,7 @@
-"""Weights of a TorchScript archive, without its program: ``torch.jit.load`` would compile what the file holds.
+"""Weights of a TorchScript archive, without its program: ``torch.jit.load`` would compile the code in the file.
 
 ``data.pkl`` describes the tree of modules with their attributes. It is read as a description, the classes it names are
-not looked at, and the values are read from where they lie in the archive. Names are those of the state dict. Constants
+ignored, and the values are read directly from the archive. Names are those of the state dict. Constants
 (``constants.pkl``) and lists of tensors belong to the program and are not weights.
 """
 
@@ -23,7 +23,7 @@ from weightsmith.networks.readers.zips import Member, read_directory, read_membe
 __all__ = ["TorchScriptWeights"]
 
 _MOST_PICKLE = 64 << 20
-_MOST_NAMES = 200_000  # a few objects that contain each other twice would have more names than memory has room
+_MOST_NAMES = 200_000  # a few objects that contain each other twice would have more names than fit into memory
 
 
 class TorchScriptWeights(TorchFile):

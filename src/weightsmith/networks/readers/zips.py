@@ -1,8 +1,8 @@
 """Read the directory of a zip archive, checked before a byte is unpacked.
 
-An archive whose directory and content disagree is refused, because a second reader (torch has
-its own) may use the other one: repeated names, members that overlap or leave the file, other names in front of
-the data than in the directory.
+An archive whose directory and content disagree is refused, because another reader (torch has its own) may use the
+content: repeated names, members that overlap or leave the file, or names before the data that differ from those in the
+directory.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def _member(path: Path, file: BinaryIO, info: zipfile.ZipInfo) -> Member:
     if info.flag_bits & 1:
         raise FileRefused(path, f"{shown(info.filename)} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise FileRefused(path, f"{shown(info.filename)} is packed in a way weights never are")
+        raise FileRefused(path, f"{shown(info.filename)} uses a compression that weight files never have")
     file.seek(info.header_offset)
     signature, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
     name = file.read(name_length)
     if signature != b"PK\x03\x04" or name != info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437"):
-        raise FileRefused(path, f"{shown(info.filename)} is called something else where its data begin")
+        raise FileRefused(path, f"{shown(info.filename)} has another name where its data begin")
     offset = info.header_offset + _LOCAL_HEADER.size + name_length + extra_length
     stored = info.compress_type == zipfile.ZIP_STORED
     if stored and info.file_size != info.compress_size:
@@ -107,7 +107,7 @@ def _check_layout(path: Path, members: list[Member], length: int) -> None:
 
 
 def _check_directory_size(path: Path, length: int) -> None:
-    """Python reads the directory in one piece, so its claimed size is looked at before."""
+    """Check the claimed size of the directory first, because Python reads it in one piece."""
     tail = read_bytes(path, max(0, length - 22 - 0xFFFF))
     for size in _claimed_sizes(path, tail, length):
         if size > min(length, _MOST_DIRECTORY):

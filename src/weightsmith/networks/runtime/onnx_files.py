@@ -1,9 +1,9 @@
-"""Write a network as an ONNX file, in float32 or in 8 bits, and check what onnxruntime computes from it.
+"""Write a network as an ONNX file, in float32 or in 8 bits, and check its outputs in onnxruntime.
 
-The file takes the inputs that the module takes (normalised as its card says, which the file's metadata hold)
-and gives its scores, for any number of rows. In 8 bits every weight w of an output channel becomes round(w / s) with
-s = max |w| / 127, and activations become 0 to 255 over the range that calibration rows show (onnxruntime's static
-quantiser, QDQ format). Nothing is trained.
+The file takes the same inputs as the module (normalised as its card says; the card is in the file's metadata) and gives
+its scores, for any number of rows. In 8 bits every weight w of an output channel becomes round(w / s) with
+s = max |w| / 127, and activations become 0 to 255 over their range on calibration rows (onnxruntime's static quantiser,
+QDQ format). Nothing is trained.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _CALIBRATION_BATCH = 50
 class OnnxFile(Record):
     """A written file: its bits, size, and how far its scores are from the module's on the checked rows.
 
-    ``difference`` is the largest one, ``spread`` the largest distance of the module's scores from their mean, and
-    ``agreement`` the share of rows with the same best class.
+    ``difference`` is the largest difference of scores, ``spread`` the largest distance of the module's scores from
+    their mean, and ``agreement`` the share of rows with the same best class.
     """
 
     file: str
@@ -62,10 +62,10 @@ def check_extra() -> None:
 
 @torch.no_grad()
 def export_onnx(network: nn.Module, path: str | Path, inputs: Tensor) -> OnnxFile:
-    """Write ``network`` to ``path``, checked on ``inputs`` (at least two rows, as the network takes them)."""
+    """Write ``network`` to ``path``, checked on ``inputs`` (at least two rows in the form that the network takes)."""
     check_extra()
     if len(inputs) < 2:
-        raise UsageError(f"{len(inputs)} row of inputs: an export is checked with at least two")
+        raise UsageError(f"the check of an export needs at least two rows of inputs, not {len(inputs)}")
     import onnx
 
     module = copied(network).cpu().float().eval()
@@ -98,7 +98,7 @@ def export_onnx(network: nn.Module, path: str | Path, inputs: Tensor) -> OnnxFil
 
 @torch.no_grad()
 def quantise_onnx(network: nn.Module, source: str | Path, path: str | Path, calibration: Tensor) -> OnnxFile:
-    """Write the file ``source`` of ``network`` in 8 bits; ranges come from the normalised rows ``calibration``."""
+    """Write ``source``, the file of ``network``, in 8 bits; ranges come from the normalised rows ``calibration``."""
     check_extra()
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -143,7 +143,7 @@ def _compared(network: nn.Module, path: Path, inputs: Tensor, *, bits: int) -> O
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the exporters' own messages: what matters is checked."""
+    """Suppress the exporters' own messages; the result is checked instead."""
     levels = {name: logging.getLogger(name).level for name in ("torch.onnx", "root", "onnxscript", "onnx_ir")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""An ONNX file in onnxruntime: its scores, and the time they take, on one thread unless told otherwise."""
+"""An ONNX file in onnxruntime: its scores and their computing time, by default on one thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAST_SECONDS = 5e-3  # of a sample; shorter ones are repeated
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OnnxTiming(Record):
-    """Milliseconds per input of one file in batches of one size: the median of samples and their middle half."""
+    """Milliseconds per input of one file at one batch size: the median and the quartiles of the samples."""
 
     file: str
     batch: int
@@ -69,7 +69,7 @@ def onnx_latency(
     repeats: int = 15,
     threads: int = 1,
 ) -> tuple[OnnxTiming, ...]:
-    """The time of each file per input, samples in alternation; rows of ``example`` are repeated to fill a batch."""
+    """The time per input of each file, sampled in turn; rows of ``example`` are repeated to fill a batch."""
     if repeats < 4 or not len(example):
         raise UsageError(f"{repeats} repeats on {len(example)} rows: at least four samples and one row are needed")
     networks = [OnnxNetwork(file, threads=threads) for file in files]
