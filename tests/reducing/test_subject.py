@@ -98,7 +98,7 @@ def test_networks_that_give_nothing_usable_are_refused() -> None:
         broken[0].weight[0, 0] = float("nan")
     with pytest.raises(DataMismatch, match="nan or infinity"):
         read_subject(broken, data, rows=None, seed=0)
-    with pytest.raises(UsageError, match="call it if it is a class"):
+    with pytest.raises(UsageError, match="a class must be called"):
         read_subject(nn.ReLU, data, rows=None, seed=0)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no parameters"):
         read_subject(nn.ReLU(), data, rows=None, seed=0)

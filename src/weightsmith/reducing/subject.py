@@ -99,7 +99,7 @@ def _network(given: nn.Module | TrainRun | str | Path) -> tuple[nn.Module, Train
         return open_heads(copied(given).eval()), None
     if not isinstance(given, str | Path):
         raise UsageError(
-            f"a network is a module, a result that holds one, a file or a folder, not {given!r}; call it if it is a class"
+            f"a network is a module, a result that holds one, a file or a folder, not {given!r}; a class must be called"
         )
     path = Path(given)
     return open_heads(load(path)), path if path.is_dir() else None

@@ -30,9 +30,9 @@ from weightsmith.training.settings import Settings
 
 __all__ = ["RateCurve", "find_rate"]
 
-_KEPT = 0.8  # of the running mean that detects divergence
-_FEWEST = 10  # steps without which there is no curve
-_CERTAIN, _VISIBLE = 4.0, 0.05  # standard errors, and share of the first level, that a fall must have to be one
+_KEPT = 0.8  # decay of the running mean that detects divergence
+_FEWEST = 10  # fewest steps of a curve
+_CERTAIN, _VISIBLE = 4.0, 0.05  # least size of a fall: in standard errors, and as a share of the first level
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
