@@ -95,7 +95,7 @@ def test_the_first_masks_stay_when_more_are_asked_for_and_differ_between_seeds()
         ([slice(0, 4)], [2, 2], "1 sites and 2 counts"),
         ([], [], "0 sites"),
         ([slice(0, 4), slice(5, 8)], [2, 2], "must begin at 4, where the one before it ends"),
-        ([slice(0, 4, 2)], [1], "does not begin"),
+        ([slice(0, 4, 2)], [1], "must begin at 0, .* and have step 1"),
     ],
 )
 def test_sites_and_counts_that_do_not_fit(slices, counts, message):

@@ -24,7 +24,7 @@ def test_a_unit_that_took_another_may_go_later() -> None:
         ((Removal(3),), "has no unit 3, only 0 to 2"),
         ((Removal(0, (-1,), (1.0,)),), "has no unit -1"),
         ((Removal(1, (1,), (1.0,)),), "cannot be merged into itself"),
-        ((Removal(0), Removal(1), Removal(2)), "no unit would be left of 3"),
+        ((Removal(0), Removal(1), Removal(2)), "all 3 units would be removed"),
     ],
 )
 def test_impossible_choices_are_refused(removals: tuple[Removal, ...], words: str) -> None:

@@ -109,7 +109,7 @@ def test_outputs_that_are_probabilities_are_doubted_where_scores_are_wanted():
     scores = torch.tensor([[2.0, -1.0, 0.5], [0.2, 0.3, 0.1]])
     assert doubts_of_scores(scores, CrossEntropy()) == ()
     (message,) = doubts_of_scores(scores.softmax(1), CrossEntropy())
-    assert "leave the last Softmax out" in message
+    assert "remove the last Softmax" in message
     assert doubts_of_scores(scores.softmax(1), F.nll_loss) == ()
     assert doubts_of_scores(scores.log_softmax(1), CrossEntropy()) == ()
 

@@ -149,8 +149,8 @@ def by_row(loss: LossFunction) -> LossFunction:
     if not isinstance(loss, nn.Module) or getattr(loss, "reduction", None) != "mean":
         name = getattr(loss, "__name__", type(loss).__name__)
         raise UsageError(
-            f"loss {name} gives only a mean, but weights need the loss of each row; use {', '.join(Loss.members)}, or a "
-            "loss module of torch"
+            f"loss {name} gives only a mean, but weights need the loss of each row; use {', '.join(Loss.members)}, or "
+            "a loss module of torch"
         )
     single = copy.deepcopy(loss)
     single.reduction = "none"  # type: ignore[assignment]  # torch types every attribute as a tensor or module

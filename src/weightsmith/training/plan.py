@@ -261,7 +261,7 @@ def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, .
 def _fitting(card: Card, data: Data, outputs: int) -> Card:
     """The card with the shape of the inputs and the class names of the outputs.
 
-    The card's names stay if the data have none or agree; else the data's names are used, or none if their number differs.
+    The card's names stay if the data have none or agree; else the data's names are used, if their number fits.
     """
     nameless = data.name == NAMELESS or not data.classes
     names = data.classes if len(data.classes) == outputs else ()

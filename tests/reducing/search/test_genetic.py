@@ -176,7 +176,7 @@ def test_with_counts_the_most_accurate_is_taken():
     decision = Pareto(loss=100, generations=60).choose(FakeContext(), {"first": 2, "second": 1})
     assert _kept(decision) == {"first": (4, 8), "second": (4,)}
     assert [point.units for point in decision.front] == [3]
-    assert decision.notes == ("the target holds the number of units, so the most accurate was taken",)
+    assert decision.notes == ("the target fixes the number of units, so the most accurate was taken",)
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def diagnose(
     """Whether the gradients of ``network`` vanish or explode on the training split of ``data``.
 
     A copy takes ``batches`` steps of plain gradient descent at ``rate``, each of them measured; the network itself does
-    not change. Data may have any form that training takes, and are normalised as in training: by the network's card, else
-    by the data set's own normalisation.
+    not change. Data may have any form that training takes, and are normalised as in training: by the network's card,
+    else by the data set's own normalisation.
 
     >>> import torch
     >>> from weightsmith.networks.models.mlp import Mlp

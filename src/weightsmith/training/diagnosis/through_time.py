@@ -7,7 +7,7 @@ Mikolov and Bengio 2013, eq. 5): with the states h_t, the inputs x_t and the los
 
 and the product shrinks or grows by a factor per step. The probe measures g_t = ‖∂L/∂x_t‖ over all images: it needs
 nothing from inside the layer, and works for any number of layers and for cells, whose t-th call is time step t. The
-ratio g_1 / g_T, T the last time step with a gradient, is about 1 if all steps count equally. A layer that runs both ways
+ratio g_1 / g_T, T the last time step with a gradient, is about 1 if all steps count equally. A bidirectional layer
 gets its gradient from both ends: its ratio is min_t g_t / max_t g_t. A network that reads the state of every time step
 (a mean over time, a label per step) hands each of them a gradient of its own and does not depend on the product.
 

@@ -45,7 +45,7 @@ class Plateau(Schedule, name="plateau"):
     factor: float = param(default=0.1, gt=0, lt=1, doc="λ, the factor of a cut")
     patience: int = param(default=5, ge=0, doc="p, epochs without improvement")
     rule: Literal["keras", "torch"] = param(
-        default="keras", doc="the library whose rule for patience and threshold is used"
+        default="keras", doc="library whose rule for patience and threshold applies"
     )
     threshold: float = param(
         default=1e-4, ge=0, lt=math.inf, doc="least improvement: absolute (keras), relative (torch)"
