@@ -121,7 +121,7 @@ def test_doubts_name_what_they_are_about():
     assert found == (
         "batch 7 is larger than the 6 training rows: every epoch is a single step",
         "3 of 4 classes have no training row (a, c, d): none can be learnt",
-        "all training rows belong to one class: there is nothing to tell apart",
+        "all training rows belong to one class: there is nothing to distinguish",
         "inputs reach 2e+04: bring them to about 1 (normalise=standard; float images: divide by 255, or "
-        "hand them in as uint8), else the first steps are far too long",
+        "pass them as uint8), else the first steps are far too long",
     )

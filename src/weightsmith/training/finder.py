@@ -124,7 +124,7 @@ def find_rate(
         suggestion=None if steepest is None else rates[steepest],
         tenth=None if lowest is None else rates[lowest] / 10,
         stopped=stopped,
-        reason=reason if steepest is not None else f"{reason}; the loss falls clearly nowhere, so no rate is suggested",
+        reason=reason if steepest is not None else f"{reason}; the loss never falls clearly, so no rate is suggested",
         settings={name: plan.written[name] for name in kept} | {"least": least, "most": most, "steps": steps},
         origin=Origin(seed=seed, inputs=plan.inputs),
     )
@@ -140,7 +140,7 @@ def _swept(plan: TrainingPlan, rates: list[float]) -> tuple[list[float], Stopped
             except NotFinite:
                 return losses, Stopped.DIVERGED, f"the loss is NaN or infinite at the rate {rate:.3g}"
             if watch.left(losses[-1]):
-                reason = f"the loss has left: around {watch.mean:.3g} at the rate {rate:.3g}, after {watch.lowest:.3g}"
+                reason = f"the loss diverged: around {watch.mean:.3g} at the rate {rate:.3g}, after {watch.lowest:.3g}"
                 return losses, Stopped.DIVERGED, reason
     return losses, Stopped.DONE, f"all {len(rates)} steps done, up to the rate {rates[-1]:.3g}"
 

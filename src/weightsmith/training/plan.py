@@ -148,7 +148,7 @@ def make_plan(
     if left_out:
         notes += (
             f"{len(part)} rows in batches of {settings.batch} leave {left_out} over, too few for batch norm: every "
-            f"epoch leaves out {left_out}, others each time",
+            f"epoch leaves out {left_out}, different ones each time",
         )
     return TrainingPlan(
         network=module,

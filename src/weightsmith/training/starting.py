@@ -61,7 +61,7 @@ def starting(
     modules = list(network.modules())
     convolutions = any(isinstance(module, nn.modules.conv._ConvNd) for module in modules)
     if convolutions and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
-        why = "convolutions with batch norm stand high rates with momentum"
+        why = "convolutions with batch norm tolerate high rates with momentum"
         return StartingChoice(Nesterov(), _cycle(_PEAK_NORMED, span), stop, _sentence(why, stop))
     why = "AdamW trains networks without batch norm safely at one rate"
     peak = _PEAK_OTHER if span.total > _BRIEF else _PEAK_BRIEF
@@ -76,4 +76,4 @@ def _sentence(why: str, stop: Stop | None) -> str:
     kept = (
         "the best weights on the validation rows are kept" if stop else "no validation rows: the last weights are kept"
     )
-    return f"{why}; one cycle rises for a third of the run and falls to nothing; {kept}"
+    return f"{why}; the rate of one cycle rises for a third of the run and falls to almost 0; {kept}"

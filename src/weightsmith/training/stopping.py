@@ -69,7 +69,7 @@ class EarlyStopping(Stop, name="early"):
 
 
 class KeepBest(Stop, name="best"):
-    """Run all epochs, and end with the weights of the best: highest accuracy, then smallest validation loss."""
+    """Run all epochs, and end with the weights of the best: best monitored value, then smallest validation loss."""
 
     monitor: Monitor = param(default="validation_accuracy", doc="the column of the history that is watched")
 

@@ -107,12 +107,12 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE, *, token
         shown = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
         found.append(f"{len(empty)} of {len(data.classes)} classes have no training row ({shown}): none can be learnt")
     if sum(count > 0 for count in counts) == 1:
-        found.append("all training rows belong to one class: there is nothing to tell apart")
+        found.append("all training rows belong to one class: there is nothing to distinguish")
     sample = slices_of(part.take(slice(0, _SAMPLE)).x, _PIECE)  # as floats, 1000 large images would fill the memory
     if not tokens and (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
         found.append(
             f"{LARGE_INPUTS} {largest:.3g}: bring them to about 1 (normalise=standard; float images: divide by 255, or "
-            "hand them in as uint8), else the first steps are far too long"
+            "pass them as uint8), else the first steps are far too long"
         )
     return tuple(found)
 

@@ -132,7 +132,7 @@ def _follow(
         if helped if accuracy is None else best >= accuracy:
             break
         if accuracy is not None:
-            advice.append(f"the best validation accuracy, {best:.1%}, is below the {accuracy:.1%} asked for")
+            advice.append(f"the best validation accuracy, {best:.1%}, is below the required {accuracy:.1%}")
         following = (remedy or ByData()).after(cut, images)
         advice.append(_step(cut, following, images, taken=left > 0))
         if following is None:

@@ -166,7 +166,7 @@ def _verdict(layer: _Layer, *, underflow: bool) -> tuple[Health, str]:
     if not any(reading.trained for reading in readings):
         return Health.FROZEN, "none of its parameters is trained"
     if all(reading.finite and not reading.uses and reading.gradient is None for reading in readings):
-        return Health.DEAD, "no gradient ever came to it: the forward pass leaves it out, or cuts it off from the loss"
+        return Health.DEAD, "it never received a gradient: the forward pass skips it, or detaches it from the loss"
     overwritten, grown = _overwritten(layer), layer.ratio is not None and layer.ratio > GROWN
     if overwritten or grown:
         reasons = [overwritten, _numbers(layer, update=not overwritten) if grown else "", _aftermath(layer)]
@@ -174,7 +174,7 @@ def _verdict(layer: _Layer, *, underflow: bool) -> tuple[Health, str]:
     if not all(reading.finite for reading in readings):
         return Health.NOT_FINITE, _aftermath(layer)
     if _is_zero(last) and underflow:
-        return Health.VANISHING, f"its sensitivity at step {layer.probes[-1]} is below what a float can hold"
+        return Health.VANISHING, f"its sensitivity at step {layer.probes[-1]} is too small for a float"
     if _is_zero(last):
         return Health.DEAD, f"{_aftermath(layer)}: no image of the batch moves it"
     if (time := layer.through_time) is not None and not SHRUNK <= time.ratio <= GROWN:
@@ -204,9 +204,7 @@ def _badly_scaled(first: _Layer) -> str:
     if scale is None or SCALE[0] <= scale <= SCALE[1]:
         return ""
     size = f"a root mean square of {scale:.3g}"
-    return (
-        f"inputs badly scaled ({size} enters {first.name}, about 1 is meant): normalise=standard before anything else; "
-    )
+    return f"inputs badly scaled ({size} enters {first.name}, it should be about 1): try normalise=standard first; "
 
 
 def _aftermath(layer: _Layer) -> str:
@@ -238,7 +236,7 @@ def _numbers(layer: _Layer, *, update: bool = True) -> str:
     index = len(layer.probes) - 1 if comparison is None else layer.probes.index(comparison.step)
     parts = []
     if comparison is None or ratio is None:
-        parts.append("its net input cannot be seen from outside, so that its sensitivity was not measured")
+        parts.append("its net input is not accessible, so its sensitivity was not measured")
     elif layer.name == layer.reference:
         parts.append(f"its sensitivity is {comparison.own:.2g} (the others are compared with it)")
     else:
