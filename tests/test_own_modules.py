@@ -134,7 +134,7 @@ VERBS: dict[str, Callable[[nn.Module, ws.data.Data, str, Path], Any]] = {
 _RUNS = ("evaluate", "train", "margins", "angles", "reduce", "recover", "spike", "diagnose", "find_rate")
 _CUTS = ("angles", "reduce", "recover")
 _TRAINS = ("train", "recover", "diagnose", "find_rate")
-_LOOSE = "is a parameter outside the layers that can be cut.*what can lose units"
+_LOOSE = "is a parameter outside the layers that can be cut.*can lose units"
 _NO_FORM = "cannot be made spiking: has no spiking form here; what has"
 _FLAT = "cannot be made spiking: only flattening"
 _ONLY_RELU = "cannot be made spiking: only ReLU converts.*train with ReLU"
@@ -159,7 +159,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "mixer": {"spike": rf"flatten \(the method flatten\) {_FLAT}"},
     "convnext": {"spike": rf"permute \(the method permute\) {_NO_FORM}"},
     "shufflenet": {
-        **dict.fromkeys(_CUTS, r"stem: its 8 units are only some of the 4 of branch.*what can lose units"),
+        **dict.fromkeys(_CUTS, r"stem: its 8 units are only some of the 4 of branch.*can lose units"),
         "spike": rf"chunk \(the method chunk\) {_NO_FORM}",
     },
     "functional": {
@@ -179,7 +179,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "spectral norm": dict.fromkeys(_CUTS, f"conv.parametrizations.weight.original: {_LOOSE}"),
     "dilated": {"spike": r"a \(Conv2d\) cannot be made spiking: it pads with padding_mode='reflect'"},
     "siamese": {
-        **dict.fromkeys(_CUTS, "encoder.0: its units are joined to others.*what can lose units"),
+        **dict.fromkeys(_CUTS, "encoder.0: its units are joined to others.*can lose units"),
         "spike": rf"split \(the function split\) {_NO_FORM}",
     },
     "first batch norm": {"spike": r"0 \(BatchNorm2d\) cannot be folded.*must stand right after"},
@@ -192,7 +192,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "spike": r"blocks.0.0 \(LayerNorm\) cannot be made spiking.*use batch norm",
     },
     "gated": {
-        **dict.fromkeys(_CUTS, "wide: its 16 units do not divide the 8 places of out.*what can lose units"),
+        **dict.fromkeys(_CUTS, "wide: its 16 units do not divide the 8 places of out.*can lose units"),
         "spike": rf"chunk \(the method chunk\) {_NO_FORM}",
     },
     "gru": {
@@ -215,7 +215,7 @@ REFUSED: dict[str, dict[str, str]] = {
         **dict.fromkeys(_RUNS, "1 outputs; one score per class is needed"),
         "margins": "the network has 1 output: a margin needs at least two classes",
     },
-    "shared linear": dict.fromkeys(_CUTS, "0: the weights of 2 are also those of 4.*what can lose units"),
+    "shared linear": dict.fromkeys(_CUTS, "0: 2 shares its weights with 4.*can lose units"),
 }
 _WITH_DROPOUT = {"alexnet", "mobilenet", "vit", "mlp", "lstm"}
 for _name in MODULES.keys() - _WITH_DROPOUT:

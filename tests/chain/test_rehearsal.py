@@ -32,7 +32,7 @@ def test_it_gives_the_network_as_training_would_begin_with_it(tmp_path):
         ({"spike": {"neuron": "graded:5", "precision": "int8"}}, "graded:5 has no exact form in 8 bits"),
         ({"train": {"network": "mlp:8,activation=tanh"}, "spike": {}}, "only ReLU converts"),
         ({"reduce": {"by": "magnitude", "target": "params:0.001"}}, "'reduce' cannot be carried out: .*cannot be met"),
-        ({"reduce": {"by": "groups", "recover": "recalibrate"}}, "no batch norm whose statistics"),
+        ({"reduce": {"by": "groups", "recover": "recalibrate"}}, "no batch norm with statistics"),
         ({"train": {"network": "torch.nn:Identity"}}, "'train' cannot be carried out: .*not one score per class"),
     ],
 )

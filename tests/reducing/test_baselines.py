@@ -90,12 +90,12 @@ def test_the_first_masks_stay_when_more_are_asked_for_and_differ_between_seeds()
 @pytest.mark.parametrize(
     ("slices", "counts", "message"),
     [
-        ([slice(0, 4)], [0], "0 units of 4 cannot stay"),
-        ([slice(0, 4)], [5], "5 units of 4 cannot stay"),
+        ([slice(0, 4)], [0], "cannot keep 0 of 4 units"),
+        ([slice(0, 4)], [5], "cannot keep 5 of 4 units"),
         ([slice(0, 4)], [2, 2], "1 sites and 2 counts"),
         ([], [], "0 sites"),
-        ([slice(0, 4), slice(5, 8)], [2, 2], "does not begin where the one before it ends, at 4"),
-        ([slice(0, 4, 2)], [1], "does not begin"),
+        ([slice(0, 4), slice(5, 8)], [2, 2], "must begin at 4, where the one before it ends"),
+        ([slice(0, 4, 2)], [1], "must begin at 0, .* and have step 1"),
     ],
 )
 def test_sites_and_counts_that_do_not_fit(slices, counts, message):
@@ -167,7 +167,7 @@ def test_a_layer_that_cannot_be_drawn_anew_is_named():
             super().__init__()
             self.factor = nn.Parameter(torch.ones(10))
 
-    with pytest.raises(UsageError, match=r"last \(Scale\): holds parameters and has no reset_parameters"):
+    with pytest.raises(UsageError, match=r"last \(Scale\): has parameters but no reset_parameters"):
         reinitialised(own(last=Scale()), 0)
 
 
@@ -208,5 +208,5 @@ def test_a_single_seed_has_no_interval_over_seeds(digits):
 
 @pytest.mark.parametrize("seeds", [(), (1, 1)])
 def test_seeds_that_are_none(digits, seeds):
-    with pytest.raises(UsageError, match="seeds must be at least one, each once"):
+    with pytest.raises(UsageError, match="seeds must be distinct, and at least one"):
         from_scratch(ws.networks.mlp(64, 4, 10), digits, FineTune(1), seeds=seeds)

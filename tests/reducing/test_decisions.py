@@ -19,12 +19,12 @@ def test_a_unit_that_took_another_may_go_later() -> None:
 @pytest.mark.parametrize(
     ("removals", "words"),
     [
-        ((Removal(0), Removal(0)), "unit 0 is gone already"),
-        ((Removal(1), Removal(0, (1,), (1.0,))), "unit 1 is gone already"),
+        ((Removal(0), Removal(0)), "unit 0 is already removed"),
+        ((Removal(1), Removal(0, (1,), (1.0,))), "unit 1 is already removed"),
         ((Removal(3),), "has no unit 3, only 0 to 2"),
         ((Removal(0, (-1,), (1.0,)),), "has no unit -1"),
-        ((Removal(1, (1,), (1.0,)),), "cannot stand in for itself"),
-        ((Removal(0), Removal(1), Removal(2)), "no unit would be left of 3"),
+        ((Removal(1, (1,), (1.0,)),), "cannot be merged into itself"),
+        ((Removal(0), Removal(1), Removal(2)), "all 3 units would be removed"),
     ],
 )
 def test_impossible_choices_are_refused(removals: tuple[Removal, ...], words: str) -> None:

@@ -118,9 +118,9 @@ def test_images_and_double_precision_run_as_they_are():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"repeats": 1}, "at least two samples"),
-        ({"batches": ()}, "at least two samples"),
-        ({"batches": (0,)}, "at least two samples"),
+        ({"repeats": 1}, "at least 2 repeats"),
+        ({"batches": ()}, "at least 2 repeats"),
+        ({"batches": (0,)}, "at least 2 repeats"),
         ({"threads": 0}, "threads must be ≥ 1"),
     ],
 )

@@ -61,7 +61,7 @@ def test_the_plan_that_is_taken(given: dict[str, Any], taken: str) -> None:
 
 @pytest.mark.parametrize("plan", ["error", "uniform", "norm"])
 def test_a_plan_in_words_needs_a_target(plan: str) -> None:
-    with pytest.raises(UsageError, match="only with a target"):
+    with pytest.raises(UsageError, match="needs a target"):
         reduce(network("mlp"), _data("mlp"), by="angles:45", plan=plan, **QUICK)
 
 

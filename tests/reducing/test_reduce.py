@@ -255,8 +255,8 @@ def test_a_module_of_the_users_own_reloads_through_its_function(
         ({"by": "magnitude", "plan": "uniform"}, UsageError, "only with a target"),
         ({"by": "magnitude", "target": "params:1.5"}, OptionError, "keep must be < 1"),
         ({"by": "magnitude", "target": "params:0.001"}, UsageError, "cannot be met: one unit per layer"),
-        ({"by": "angles:45", "fitness": len}, UsageError, "belongs to genetic search"),
-        ({"by": "groups", "price": len}, UsageError, "belongs to genetic search"),
+        ({"by": "angles:45", "fitness": len}, UsageError, "only genetic search does"),
+        ({"by": "groups", "price": len}, UsageError, "only genetic search does"),
         ({"by": "pareto", "fitness": len}, UsageError, "give it a price"),
         ({"by": "groups", "plan": "alpha", "target": "params:0.5"}, UsageError, "ws.alpha_plan"),
         ({"by": "angles:45", "test_rows": 0}, UsageError, "test_rows must be a whole number"),
@@ -327,7 +327,7 @@ def test_recoveries_that_cannot_be_are_refused_before_the_search(trained: TrainR
     for options, words in (
         ({"recover": "recalibrate"}, "no batch norm"),
         ({"recover": "rewind:5"}, "kept epoch"),
-        ({"recover": "iterate:2", "price": lambda masks: masks.sum(axis=1)}, "in rounds these change"),
+        ({"recover": "iterate:2", "price": lambda masks: masks.sum(axis=1)}, "changes in each round"),
         ({"device": "nowhere"}, "device 'nowhere'"),
     ):
         with pytest.raises(ws.WeightsmithError, match=words):
@@ -372,7 +372,7 @@ def test_fewer_test_rows_judge_where_asked(trained: TrainRun, digits: Data) -> N
 
 
 def test_a_price_is_a_function_and_says_who_makes_one() -> None:
-    wanted = "price is a function, not 'synaptic'; ws.price_of"
+    wanted = "price must be a function, not 'synaptic'; ws.price_of"
     with pytest.raises(UsageError, match=wanted):
         reduce(mlp(64, 8, 10), "digits", by="genetic:30", price="synaptic")  # type: ignore[arg-type]
 

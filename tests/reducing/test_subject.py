@@ -71,8 +71,8 @@ def _data(x: torch.Tensor, y: torch.Tensor) -> Data:
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        (torch.randn(20, 4), torch.zeros(20, dtype=torch.int64), "all 20 training rows looked at have the same class"),
-        (torch.ones(20, 4), torch.arange(20) % 3, "all training rows looked at are equal"),
+        (torch.randn(20, 4), torch.zeros(20, dtype=torch.int64), "all 20 training rows used have the same class"),
+        (torch.ones(20, 4), torch.arange(20) % 3, "all training rows used are equal"),
         (torch.full((20, 4), float("nan")), torch.arange(20) % 3, "row 0 of the train split holds nan"),
         (torch.randn(20, 5), torch.arange(20) % 3, "cannot take inputs of shape"),
         (torch.randn(20, 4), torch.arange(20) % 9, "label 8, the network has 3 outputs"),
@@ -98,7 +98,7 @@ def test_networks_that_give_nothing_usable_are_refused() -> None:
         broken[0].weight[0, 0] = float("nan")
     with pytest.raises(DataMismatch, match="nan or infinity"):
         read_subject(broken, data, rows=None, seed=0)
-    with pytest.raises(UsageError, match="is a class not called"):
+    with pytest.raises(UsageError, match="a class must be called"):
         read_subject(nn.ReLU, data, rows=None, seed=0)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no parameters"):
         read_subject(nn.ReLU(), data, rows=None, seed=0)

@@ -25,9 +25,9 @@ def test_errors_of_values():
     answers, targets = torch.tensor([[1.0], [4.0]]), torch.tensor([[2.0], [2.0]])
     assert mae(answers, targets) == 1.5
     assert rmse(answers, targets) == pytest.approx(2.5**0.5)
-    with pytest.raises(UsageError, match="mae is of values"):
+    with pytest.raises(UsageError, match="mae is for values"):
         mae(answers, torch.tensor([0, 1]))
-    with pytest.raises(UsageError, match="f1 is of classes"):
+    with pytest.raises(UsageError, match="f1 is for classes"):
         f1(answers, targets)
 
 
@@ -69,7 +69,7 @@ def test_errors_are_measured_in_the_units_of_the_data():
     ("options", "words"),
     [
         ({"metrics": "f1"}, "measured on validation rows"),
-        ({"stop": "early:2,monitor=validation_luck", "validation": 0.2}, "does not say whether it is to rise"),
+        ({"stop": "early:2,monitor=validation_luck", "validation": 0.2}, "does not say whether it should rise"),
         ({"stop": "early:2,monitor=validation_r2", "validation": 0.2}, "watch validation_loss or validation_accuracy"),
     ],
 )

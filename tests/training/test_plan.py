@@ -122,7 +122,7 @@ BAD: dict[str, tuple[dict[str, Any], type[WeightsmithError], str]] = {
     "torch's optimiser": (
         {"optimiser": torch.optim.SGD([torch.zeros(1)], lr=0.1)},
         UsageError,
-        "a SGD has weights of its own; give a function",
+        "a SGD is bound to other weights; give a function",
     ),
     "a number as clip": ({"clip": 1.0}, UsageError, "clip must be one of value, norm"),
     "a number as penalty": ({"penalties": [0.1]}, UsageError, "penalty must be one of"),

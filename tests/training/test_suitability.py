@@ -109,7 +109,7 @@ def test_outputs_that_are_probabilities_are_doubted_where_scores_are_wanted():
     scores = torch.tensor([[2.0, -1.0, 0.5], [0.2, 0.3, 0.1]])
     assert doubts_of_scores(scores, CrossEntropy()) == ()
     (message,) = doubts_of_scores(scores.softmax(1), CrossEntropy())
-    assert "leave the last Softmax out" in message
+    assert "remove the last Softmax" in message
     assert doubts_of_scores(scores.softmax(1), F.nll_loss) == ()
     assert doubts_of_scores(scores.log_softmax(1), CrossEntropy()) == ()
 
@@ -121,7 +121,7 @@ def test_doubts_name_what_they_are_about():
     assert found == (
         "batch 7 is larger than the 6 training rows: every epoch is a single step",
         "3 of 4 classes have no training row (a, c, d): none can be learnt",
-        "all training rows belong to one class: there is nothing to tell apart",
+        "all training rows belong to one class: there is nothing to distinguish",
         "inputs reach 2e+04: bring them to about 1 (normalise=standard; float images: divide by 255, or "
-        "hand them in as uint8), else the first steps are far too long",
+        "pass them as uint8), else the first steps are far too long",
     )

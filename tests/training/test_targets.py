@@ -87,7 +87,7 @@ def test_a_loss_that_only_gives_a_mean_cannot_be_weighted_and_torchs_can():
     def own(scores, targets):
         return nn.functional.cross_entropy(scores, targets)
 
-    with pytest.raises(UsageError, match="loss own gives one mean"):
+    with pytest.raises(UsageError, match="loss own gives only a mean"):
         ws.train("mlp:4", given, loss=own, epochs=1)
     both = [ws.train("mlp:4", given, loss=loss, epochs=1) for loss in (nn.CrossEntropyLoss(), "cross-entropy")]
     losses = [run.history.rows[0].train_loss for run in both]

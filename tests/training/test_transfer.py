@@ -143,7 +143,7 @@ def test_an_accuracy_that_is_asked_for_decides_on_the_remedy(old_and_new):
     assert len(transfer(base, few, **settings, accuracy=0.01).stages) == 1
     hard = transfer(base, few, **settings, accuracy=1.0)
     assert [stage.reuse for stage in hard.stages] == [2, 1]
-    assert any("below the 100.0% asked for" in line for line in hard.advice)
+    assert any("below the required 100.0%" in line for line in hard.advice)
 
 
 def test_grey_images_on_a_coloured_base():

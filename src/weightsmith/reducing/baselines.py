@@ -36,7 +36,7 @@ __all__ = ["RandomMasks", "Scratch", "from_scratch", "random_masks", "reinitiali
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RandomMasks(Record):
-    """Accuracies in percent of masks of equal size; a single one has neither deviation nor interval."""
+    """Accuracies in percent of masks of equal size; deviation and interval are None for a single mask."""
 
     counts: tuple[int, ...]
     accuracies: tuple[float, ...]
@@ -75,7 +75,7 @@ def random_masks(
 ) -> RandomMasks:
     """Evaluate ``repeats`` masks with exactly ``counts[k]`` units on, drawn at random, in each site ``slices[k]``.
 
-    ``evaluate`` takes masks (masks × bits) and gives an accuracy in percent for each. The sites lie one after another.
+    ``evaluate`` takes masks (masks × bits) and gives an accuracy in percent for each. The sites are contiguous.
 
     >>> on = random_masks(lambda masks: 10.0 * masks[:, :4].sum(1), [slice(0, 4), slice(4, 9)], [2, 1], repeats=3)
     >>> on.accuracies, on.interval.low, on.as_good(20)
@@ -84,7 +84,7 @@ def random_masks(
     repeats = check_int("repeats", repeats)
     masks = np.zeros((repeats, _bits(slices, counts)), dtype=np.bool_)
     for number, mask in enumerate(masks):
-        generator = stream(seed, "random masks", number)  # the first ten stay the same when twenty are asked for
+        generator = stream(seed, "random masks", number)  # the first ten are the same if twenty are drawn
         for site, count in zip(slices, counts, strict=True):
             mask[site.start + generator.choice(site.stop - site.start, count, replace=False)] = True
     values = np.asarray(evaluate(masks), dtype=np.float64)
@@ -125,7 +125,7 @@ def from_scratch(
     recovery. With ``out`` every training has a folder there, and the same call resumes an interrupted one.
     """
     if not seeds or len(set(seeds)) != len(seeds):
-        raise UsageError(f"seeds must be at least one, each once, not {seeds}")
+        raise UsageError(f"seeds must be distinct, and at least one, not {seeds}")
     answers = []
     for seed in seeds:
         run = fine_tuned(
@@ -153,8 +153,8 @@ def from_scratch(
 def reinitialised(network: nn.Module, seed: int) -> nn.Module:
     """A copy of ``network`` with newly initialised, trainable weights; its card loses the lineage.
 
-    One of our architectures gets what its ``build(seed)`` would give it. A module of the user's own is asked to reset
-    itself, layer by layer (``reset_parameters``); a layer that holds parameters and cannot is refused by name.
+    One of our architectures gets the weights that its ``build(seed)`` would give. Any other module is reset layer by
+    layer (``reset_parameters``); a layer with parameters but without that method is refused by name.
     """
     fresh, architecture = copied(network), architecture_of(network)
     if architecture is not None:
@@ -169,15 +169,15 @@ def reinitialised(network: nn.Module, seed: int) -> nn.Module:
 
 
 def _reset(network: nn.Module, seed: int) -> None:
-    """Reset the parameters of every layer, inner modules first, so that an outer module's reset has the last word."""
+    """Reset the parameters of every layer, inner modules first, so that the reset of an outer module takes effect."""
     layers = dict(network.named_modules())
     for name, layer in layers.items():
         if any(True for _ in layer.parameters(recurse=False)) and not callable(
             getattr(layer, "reset_parameters", None)
         ):
             raise UsageError(
-                f"{name or 'the network itself'} ({type(layer).__name__}): holds parameters and has no "
-                "reset_parameters(), so that it cannot be drawn anew; give it one, or leave training from scratch out"
+                f"{name or 'the network itself'} ({type(layer).__name__}): has parameters but no reset_parameters(), "
+                "so it cannot be re-initialised; add that method, or leave out training from scratch"
             )
     with own_random_state(), torch.no_grad():
         torch.manual_seed(subseed(seed, "initialise"))
@@ -189,14 +189,12 @@ def _reset(network: nn.Module, seed: int) -> None:
 def _bits(slices: Sequence[slice], counts: Sequence[int]) -> int:
     """The length of a mask over all sites, which must follow each other and have room for their counts."""
     if len(slices) != len(counts) or not slices:
-        raise UsageError(f"{len(slices)} sites and {len(counts)} counts: there must be one for each, and at least one")
+        raise UsageError(f"{len(slices)} sites and {len(counts)} counts: give one count per site, for one site or more")
     end = 0
     for site, count in zip(slices, counts, strict=True):
         if site.start != end or site.stop is None or site.step not in (None, 1):
-            raise UsageError(f"the site {site} does not begin where the one before it ends, at {end}")
+            raise UsageError(f"site {site} must begin at {end}, where the one before it ends, and have step 1")
         end = site.stop
         if not 1 <= count <= end - site.start:
-            raise UsageError(
-                f"{count} units of {end - site.start} cannot stay: at least one must, and no more than all"
-            )
+            raise UsageError(f"cannot keep {count} of {end - site.start} units: keep 1 to {end - site.start}")
     return end

@@ -1,18 +1,18 @@
-"""How a target is shared out by what it costs: error per parameter or per operation.
+"""Share a target out among the sites by cost: error per parameter or operation saved.
 
-Elimination gives every site a curve, the squared error of its readers after k removals. What such an error costs the
-*network* differs from site to site, so it is measured: at a few counts the refitted weights stand in for the readers of
-one site, and the distance of the outputs z′ from the original ones z, on unlabelled rows and as a share of their
+Elimination gives every site a curve, the squared error of its readers after k removals. The effect of such an error on
+the *network* differs from site to site, so it is measured: at a few counts the readers of one site get their refitted
+weights, and the distance of the outputs z′ from the original ones z, on unlabelled rows and as a share of their
 variance,
 
     D = Σ ‖(z′ − z) − mean(z′ − z)‖² / Σ ‖z − mean z‖²        means over the classes, and for the variance over the rows
 
-gives the curve its scale. Units are then taken where D grows least for what is saved, along the lower convex hull of
-each curve, until the target is met; what is left over is given back. A second set of curves takes the readers' errors
-as shares of the variance of the residual sums that they go into (*by sums*). Candidates are all sites and those
-written by one layer only (a residual stream stays whole), each by both sets of curves, and even shares. The two that
-diverge least with each reader refitted on its own are cut and refitted on a few rows, and the least of these wins.
-Curves are scaled and candidates compared on rows that no Gram matrix has seen.
+scales the curve. Units are then removed where D grows least per saving, along the lower convex hull of each curve,
+until the target is met; units that still fit are given back. A second set of curves (*by sums*) takes the readers'
+errors as shares of the variance of the residual sums that they enter. The candidates are all sites, or only those
+written by a single layer (a residual stream stays whole), each with both sets of curves; and even shares. The two that
+diverge least with each reader refitted separately are cut and refitted on a few rows; of these, the one that diverges
+less is taken. Curves are scaled and candidates compared on rows held out of the Gram matrices.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ __all__ = [
 
 _RIDGE = 1e-4
 _LEVELS = (0.5, 0.25)  # shares of the units at which the divergence is measured
-_PLANNED = 1000  # rows that a plan looks at; the refit afterwards sees all
-_HELD_OUT = 250  # rows that no Gram matrix sees: curves are scaled and candidates compared on them
-_REFITTED = 2  # candidates that are cut and refitted, those that look best without
+_PLANNED = 1000  # rows used for a plan; the refit afterwards uses all
+_HELD_OUT = 250  # rows held out of the Gram matrices, to scale curves and compare candidates
+_REFITTED = 2  # candidates that are cut and refitted: those that diverge least before
 _IN_SUMS = 100  # rows on which residual sums are measured
 _BLOCK = 125  # rows at a time
 
@@ -72,7 +72,7 @@ class BudgetRecord(Record):
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """For every site the order of removals, and the cost after each number of them, the first being none."""
+    """For every site the order of removals, and the cost after 0, 1, 2… of them."""
 
     eliminations: dict[str, Elimination]
     costs: dict[str, NDArray[np.float64]]
@@ -94,7 +94,7 @@ class Budget:
 
 
 def share_out(sizes: SizeModel, costs: Mapping[str, NDArray[np.float64]], target: Target) -> dict[str, int]:
-    """Units to keep at each site: removed where they cost least for what they save, along the hull of each curve."""
+    """Units to keep at each site, after removing where cost per saving is least, along the hull of each curve."""
     allowed = target.keep * sizes.size({}, target.measure)
     kept = dict(sizes.units)
     ladders = {name: _hull(cost, target.multiple) for name, cost in costs.items()}
@@ -135,7 +135,7 @@ def _given_back(
 
 
 def _hull(cost: NDArray[np.float64], multiple: int) -> list[int]:
-    """The numbers of removals on the lower convex hull of a curve, from none on; the rest are multiples."""
+    """The numbers of removals on the lower convex hull of a curve, from 0 on, that leave multiples of ``multiple``."""
     units = len(cost)
     step = min(multiple, units)
     points = [gone for gone in range(units) if gone == 0 or (units - gone) % step == 0]
@@ -150,13 +150,13 @@ def _hull(cost: NDArray[np.float64], multiple: int) -> list[int]:
 
 
 def measured_budget(context: PruningContext, sizes: SizeModel, target: Target) -> tuple[Budget, BudgetRecord]:
-    """The curves of all sites of ``context``, scaled by what their errors do to the outputs; the best candidate."""
+    """The best candidate by the curves of all sites of ``context``, scaled by their errors' effect on the outputs."""
     return best_budget(sensitivities(context), sizes, target)
 
 
 @dataclasses.dataclass(frozen=True)
 class Sensitivities:
-    """What every site costs at every count, measured once for any number of targets.
+    """The cost of every site at every count, measured once for any number of targets.
 
     ``rows`` are held out of the Gram matrices of ``readers``: candidates are compared on them.
     """
@@ -169,7 +169,7 @@ class Sensitivities:
 
 
 def sensitivities(context: PruningContext) -> Sensitivities:
-    """The curves of all sites of ``context``, scaled by what their errors do to the outputs."""
+    """The curves of all sites of ``context``, scaled by the effect of their errors on the outputs."""
     x = context.x if context.calibration is None else context.calibration
     x = x[torch.linspace(0, len(x) - 1, min(_PLANNED, len(x))).long()]
     held = torch.zeros(len(x), dtype=torch.bool)
@@ -225,7 +225,7 @@ def _refitted(
     small = with_card(plain_cut(context.network, context.sites, kept).eval(), card_of(context.network))
     x = context.x if context.calibration is None else context.calibration
     few = x[torch.linspace(0, len(x) - 1, min(_HELD_OUT, len(x))).long()]
-    with contextlib.suppress(UsageError):  # what cannot be refitted will stay as it is cut
+    with contextlib.suppress(UsageError):  # without a refit, the network is compared as cut
         refit(context.network, small, context.sites, choices, x=few, option=LeastSquares(), seed=context.seed)
     return divergence(rows.outputs, _outputs(small.to(context.device), rows.x, context), kind_of(context.y))
 
@@ -236,7 +236,7 @@ def _candidates(
     measured: dict[str, NDArray[np.float64]],
     target: Target,
 ) -> dict[str, Budget]:
-    """The ways in which the target may be shared out, by name."""
+    """The candidate ways to share the target out, by name."""
     names = tuple(measured)
     inner = tuple(site.name for site in context.sites if len(site.writers) == 1)
     kinds = {"": measured}
@@ -255,7 +255,7 @@ def _candidates(
 
 
 def _shares_of_sums(context: PruningContext) -> dict[str, float]:
-    """What each site's readers make of the sums they go into, on average; nothing without sums."""
+    """The mean share of each site's readers in the residual sums they enter; empty without such sums."""
     layers = list(dict.fromkeys(port.layer for site in context.sites for port in site.readers))
     x = context.x if context.calibration is None else context.calibration
     spread = torch.linspace(0, len(x) - 1, min(_IN_SUMS, len(x))).long()
@@ -270,7 +270,7 @@ def _shares_of_sums(context: PruningContext) -> dict[str, float]:
 
 
 def _diverging(known: Sensitivities, counts: Mapping[str, int]) -> float:
-    """The divergence with all sites at their counts, each reader refitted on its own."""
+    """The divergence with all sites at their counts, each reader refitted separately."""
     context, rows = known.context, known.rows
     network = copy.deepcopy(context.network)
     for site in context.sites:
@@ -284,7 +284,7 @@ def _diverging(known: Sensitivities, counts: Mapping[str, int]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class _Rows:
-    """Unlabelled rows, and what the original network gives for them."""
+    """Unlabelled rows, and the outputs of the original network for them."""
 
     x: Tensor
     outputs: Tensor
@@ -321,7 +321,7 @@ def _scaled(
 
 
 def _curve(found: Elimination, measured: Sequence[tuple[int, float]]) -> NDArray[np.float64]:
-    """The divergence after each number of removals: the measured ones, and between them by the error of the readers."""
+    """The divergence after each number of removals, interpolated between the measured ones by the readers' error."""
     units = len(found.order) + 1
     errors = np.concatenate([[0.0], np.maximum.accumulate(found.errors)])
     known = [(0.0, 0.0), *((float(errors[units - kept]), value) for kept, value in measured)]
@@ -337,9 +337,9 @@ def _curve(found: Elimination, measured: Sequence[tuple[int, float]]) -> NDArray
 def divergence(expected: Tensor, given: Tensor, kind: Kind = Kind.CLASSES) -> float:
     """The squared distance of outputs from the expected ones (rows × classes), as a share of their variance.
 
-    What all classes have in common does not count; labels and values do not compete, and each counts as it is. (The
-    divergence of the probabilities hangs on a few rows: training rows are mostly certain. Scaled by it, plans differed
-    by 3 points from draw to draw.)
+    The mean over classes is subtracted; labels and values do not compete, and each counts as it is. (The divergence of
+    the probabilities depends on a few rows, because the network is certain of most training rows: plans scaled by it
+    differed by 3 points from draw to draw.)
 
     >>> divergence(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]), torch.tensor([[7.0, 5.0], [0.0, 0.0]]))
     0.5

@@ -33,8 +33,8 @@ __all__ = ["PruningContext", "drawn"]
 class PruningContext:
     """A network in ``eval`` mode with the sites in question, and training rows with their labels.
 
-    ``fitness`` and ``price`` are the user's functions for genetic search: one of accuracies and masks, one of masks
-    replacing the number of units. ``folder`` holds the state of a search, ``identity`` what the state belongs to.
+    ``fitness`` (of accuracies and masks) and ``price`` (of masks, in place of the number of units) are the user's
+    functions for genetic search. ``folder`` holds the state of a search, ``identity`` the run that it belongs to.
     ``calibration`` are the rows on which Gram matrices of patches are measured (None: all of ``x``), ``orders`` the
     units of each site in their order of elimination, if a plan has measured it already.
     """
@@ -66,12 +66,12 @@ class PruningContext:
         return tuple(slice(end - site.units, end) for site, end in zip(self.sites, ends, strict=True))
 
     def split(self, mask: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
-        """A mask by site."""
+        """Split a mask by site."""
         return {site.name: mask[part] for site, part in zip(self.sites, self.site_slices, strict=True)}
 
     def batches(self, x: Tensor, size: int | None = None) -> Iterator[tuple[int, Tensor]]:
-        """Batches of ``x``, of this size or the usual one, as the network takes them, each with the inputs so far."""
-        memory_format = self._memory_format  # tried now, not when the first batch is taken: hooks may listen by then
+        """Batches of ``x`` in the network's input format, each with the number of inputs so far."""
+        memory_format = self._memory_format  # found out now, before the caller registers hooks
         batches = batches_for(card_of(self.network), x, size or self.batch, input_type(self.network), memory_format)
         return ((done, inputs.to(self.device)) for done, inputs in batches)
 
@@ -145,7 +145,7 @@ class PruningContext:
                 for port in site.readers:
                     reader = self.network.get_submodule(port.layer)
                     handles.append(reader.register_forward_pre_hook(hook(site, port)))
-            yield seen  # to be emptied between batches
+            yield seen  # the caller empties it between batches
         finally:
             for handle in handles:
                 handle.remove()

@@ -40,9 +40,9 @@ class Removal(Record):
 
     def __post_init__(self) -> None:
         if len(self.into) != len(self.factors):
-            raise UsageError(f"unit {self.unit} goes into {len(self.into)} units with {len(self.factors)} factors")
+            raise UsageError(f"unit {self.unit} is merged into {len(self.into)} units with {len(self.factors)} factors")
         if not all(map(math.isfinite, (*self.factors, self.constant))):
-            raise UsageError(f"unit {self.unit} would be replaced by something that is not finite")
+            raise UsageError(f"unit {self.unit}: a factor or the constant is not finite")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,16 +65,16 @@ class Choice(Record):
                 if not 0 <= unit < self.units:
                     raise UsageError(f"{self.site}: has no unit {unit}, only 0 to {self.units - 1}")
                 if unit in gone:
-                    raise UsageError(f"{self.site}: unit {unit} is gone already")
+                    raise UsageError(f"{self.site}: unit {unit} is already removed")
             if removal.unit in removal.into:
-                raise UsageError(f"{self.site}: unit {removal.unit} cannot stand in for itself")
+                raise UsageError(f"{self.site}: unit {removal.unit} cannot be merged into itself")
             gone.add(removal.unit)
         if len(gone) >= self.units:
-            raise UsageError(f"{self.site}: no unit would be left of {self.units}; at least one must stay")
+            raise UsageError(f"{self.site}: all {self.units} units would be removed; keep at least one")
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The units that stay, ascending."""
+        """The units that are kept, ascending."""
         gone = {removal.unit for removal in self.removals}
         return tuple(unit for unit in range(self.units) if unit not in gone)
 

@@ -1,8 +1,8 @@
 """How far a cut network is from the original one.
 
-A cut is checked against the masked network, and both put a constant that replaces a unit at every position, also where
-a reader pads with zeros and the unit itself gave none. So the outputs are also compared with those of the original
-network, and with those of a masked one whose padding stays zero: what is left between the two is the border's.
+A cut is checked against the masked network. In both, a constant that replaces a unit acts at every position, also in
+the zero padding of a reader, where the unit itself had no value. So the outputs are also compared with those of the
+original network, and with those of a masked one whose padding stays zero: the latter difference is due to the border.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from weightsmith.reducing.surgery.sites import Site
 
 __all__ = ["Fidelity", "fidelity_of"]
 
-_ROUNDING = 1e-4  # share of the spread of outputs that rounding may make
+_ROUNDING = 1e-4  # share of the spread of the outputs below which a difference is rounding
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fidelity(Record):
-    """How far outputs are from those of the original network at most, on the rows with which a cut is checked.
+    """The largest distance of outputs from those of the original network, on the rows that check a cut.
 
-    ``spread`` is how far the original outputs are from their mean over the rows. ``border`` is the part of ``cut`` that
-    comes from constants which reach into zero padding; ``refitted`` is the distance after the refit, if there was one.
+    ``spread`` is the distance of the original outputs from their mean over the rows. ``border`` is the part of ``cut``
+    that comes from constants in zero padding; ``refitted`` is the distance after the refit, if there was one.
     """
 
     spread: float
@@ -38,7 +38,7 @@ class Fidelity(Record):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What constants do at borders, if it is more than rounding."""
+        """A note on the effect of constants at borders, if it is more than rounding."""
         if self.border <= _ROUNDING * self.spread:
             return ()
         rest = "" if self.refitted is None else f"; after the refit they are {self.refitted:.2g} from the original"

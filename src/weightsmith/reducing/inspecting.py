@@ -126,9 +126,9 @@ def angles(
 ) -> UnitAngles:
     """The angles between the units of every site, over the training rows of ``data``; the network is not changed.
 
-    ``angle`` and ``centre`` are those of :class:`Angles`. Of every site the ``top`` nearest pairs are listed,
-    below the angle or not; units shorter than ``short`` of the median length are named. ``rows`` of the training rows
-    are drawn by the seed (None: all), ``layers`` are globs of the layers to inspect.
+    ``angle`` and ``centre`` are as in :class:`Angles`. The result lists the ``top`` nearest pairs of every site, below
+    the angle or not, and the units shorter than ``short`` times the median length. ``rows`` of the training rows are
+    drawn by the seed (None: all), ``layers`` are globs of the layers to inspect.
     """
     from weightsmith.networks.models.architecture import architecture_of
     from weightsmith.reducing.context import PruningContext
@@ -237,7 +237,7 @@ def _below(gram: Gram, threshold: float) -> tuple[int, int]:
 
 
 def _groups(choice: Choice) -> tuple[tuple[int, ...], ...]:
-    """Units that end up in the same one, which is listed first; sorted by that one."""
+    """Groups of units merged into the same one, which is listed first; sorted by that one."""
     goes_into = {removal.unit: removal.into[0] for removal in choice.removals if removal.into}
     groups: dict[int, list[int]] = {}
     for unit in sorted(goes_into):

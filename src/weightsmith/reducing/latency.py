@@ -5,7 +5,7 @@ programs on the machine do not count; with more threads it is the wall clock (``
 time that threads wait for each other. The result names the clock. Two networks are compared in alternation, one sample
 of each after the other, so that changes over time, such as the processor's frequency, affect both.
 
-Times differ from run to run. They are plain dataclasses, kept out of the records that compare byte for byte.
+Times differ from run to run. They are plain dataclasses, kept out of the records, which are compared byte for byte.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _measured(
     """Seconds per image of each sample, by batch size, for each network."""
     if repeats < 2 or not batches or min(batches) < 1:
         raise UsageError(
-            f"{repeats} repeats of batches of {list(batches)}: at least two samples of batches of one are needed"
+            f"{repeats} repeats of batches of {list(batches)}: at least 2 repeats and batches of at least 1 are needed"
         )
     if example.dim() < 2 or len(example) == 0:
         raise UsageError(f"the example must be a batch of at least one input, not of shape {tuple(example.shape)}")

@@ -33,7 +33,7 @@ __all__ = ["Baselines", "latency_of", "measured", "random_baseline", "scratch_ba
 
 @dataclasses.dataclass(frozen=True)
 class Baselines:
-    """The baselines to measure: how many random masks, and how and how often a network is trained from scratch."""
+    """The baselines to measure: the number of random masks, and the training and seeds of networks from scratch."""
 
     random: int
     scratch: FineTune | None
@@ -94,7 +94,7 @@ def random_baseline(
 ) -> RandomMasks | None:
     """Random masks of the same number of units per site, on the inputs that the result was evaluated on.
 
-    If the result is refitted, so are they, on the same rows: otherwise the comparison would be with the refit.
+    If the result is refitted, the masked networks are too, on the same rows: otherwise the refit would be compared.
     """
     if not repeats or all(site.after == site.before for site in outcome.sites):
         return None
@@ -108,7 +108,7 @@ def random_baseline(
 def _refitted_masks(
     subject: Subject, sites: tuple[Site, ...], task: Task, context: PruningContext
 ) -> Callable[[NDArray[np.bool_]], NDArray[np.float64]]:
-    """Mean scores in percent of the networks that masks leave, each cut and refitted."""
+    """A function from masks to mean scores in percent of the networks cut by them and refitted."""
     option, targets = task.refit, subject.judged.y
     scoring = scoring_of(targets)
     assert isinstance(option, LeastSquares)

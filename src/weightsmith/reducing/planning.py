@@ -21,7 +21,7 @@ __all__ = ["Planned", "planned_task"]
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
-    """The task with its shares or its budget, where these come from, and what is to be said of them."""
+    """The task with its shares or its budget, where these come from, and notes."""
 
     task: Task
     source: str | None
@@ -37,7 +37,7 @@ def planned_task(subject: Subject, plan: LayerPlan | str | Path | None, sites: t
         shares, source, notes = _shares(subject, plan, sites, task.target)
         return Planned(dataclasses.replace(task, shares=shares), source, notes)
     if task.target is None:
-        raise UsageError("the plan 'error' says how much of each layer only with a target (params:0.5)")
+        raise UsageError("the plan 'error' needs a target (params:0.5)")
     context = PruningContext(
         network=subject.network if task.device == "cpu" else copied(subject.network).to(task.device),
         sites=sites,
@@ -62,11 +62,11 @@ def _shares(
     keep = 1.0 if target is None else target.keep
     if plan is None or plan == "uniform":
         if target is None:
-            raise UsageError("a uniform plan says how much of each layer only with a target (params:0.5)")
+            raise UsageError("the plan 'uniform' needs a target (params:0.5)")
         return dict.fromkeys((site.name for site in sites), keep), "uniform", ()
     if plan == "norm":
         if target is None:
-            raise UsageError("the plan 'norm' says how much of each layer only with a target (params:0.5)")
+            raise UsageError("the plan 'norm' needs a target (params:0.5)")
         plan = norm_plan(subject.network, keep)
     if plan == "alpha":
         raise UsageError("the plan by α is made from grades: plan=ws.alpha_plan(ws.grade(network), keep=…)")

@@ -47,11 +47,11 @@ def reduce(
     by: Annotated[
         Method | str,
         Doc(
-            "which units go: error, angles:45, groups:15, folding, genetic:50, pareto, magnitude, scale, taylor, random"
+            "units to drop: error, angles:45, groups:15, folding, genetic:50, pareto, magnitude, scale, taylor, random"
         ),
     ],
     target: Annotated[
-        Target | str | None, Doc("how much may stay: params:0.5 or macs:0.5; without it the method decides")
+        Target | str | None, Doc("how much to keep: params:0.5 or macs:0.5; without it the method decides")
     ] = None,
     plan: Annotated[
         LayerPlan | str | Path | None,
@@ -66,7 +66,7 @@ def reduce(
     ] = "least-squares",
     recover: Annotated[
         Recover | str | None,
-        Doc("afterwards: distill (no labels), recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3"),
+        Doc("recovery: distill (no labels), recalibrate, fine-tune:5, rewind:3 (the run's epoch) or iterate:3"),
     ] = None,
     rows: Annotated[
         int | None, Range(ge=1), Doc("training rows for the method and the refit; by default all, and 2,000")
@@ -97,12 +97,12 @@ def reduce(
     evaluates the result (``test_rows`` of it; else validation or training rows). Without ``target`` the method decides
     how many units to remove; with one (``Params(0.5)``, ``Macs(0.5)``) every site keeps the share that ``plan`` gives
     it (``"uniform"``, ``"norm"``, a :class:`LayerPlan` or its file), all scaled by one factor until the target is met,
-    or loses units where they cost the outputs least (``"error"``, the default with a refit). ``layers`` are globs of
-    the layers that may lose units. ``refit`` then solves every layer that reads removed units anew, by least squares on
-    unlabelled training rows (``rows`` of them, or 2,000), towards what it gave in the original network; ``"none"``
-    leaves them as the cut made them. ``recover`` trains the smaller network
-    (``Distill``, without labels, ``FineTune``, ``Rewind``, ``Iterate``), and leaves it as it was cut, with a warning,
-    if that is not better on rows held back; rewinding needs a ``TrainRun``, or its folder, with the epoch kept.
+    or loses units where the outputs change least (``"error"``, the default with a refit). ``layers`` are globs of the
+    layers that may lose units. ``refit`` then fits every layer that reads removed units to its outputs in the original
+    network, by least squares on unlabelled training rows (``rows`` of them, or 2,000); ``"none"`` leaves them as the
+    cut made them. ``recover`` trains the smaller network (``Distill``, without labels, ``FineTune``, ``Rewind``,
+    ``Iterate``); if that is no better on held-back rows, the network stays as it was cut, with a warning. Rewinding
+    needs a ``TrainRun``, or its folder, with the epoch kept.
 
     The baselines are ``random`` masks of the same size, and with ``scratch`` networks of that size trained from
     scratch. ``fitness`` and ``price`` are functions of your own for genetic search. With ``out``, a folder, network and
@@ -172,7 +172,7 @@ def reduce(
 
 @contextlib.contextmanager
 def _journal(subject: Subject, task: Task, settings: dict[str, Any]) -> Iterator[Journal | None]:
-    """The journal of this call in its folder, if it has one; that of another call is refused."""
+    """The journal of this call in its folder, if it has one; the journal of another call is refused."""
     from weightsmith.networks.card import card_of, meaning_digest
 
     if task.folder is None:
@@ -233,13 +233,13 @@ def _check_own_functions(method: Method, fitness: Fitness | None, price: Price |
     for name, own in functions.items():
         if own is not None and not callable(own):
             hint = "; ws.price_of(…) makes one from a text" if name == "price" else ""
-            raise UsageError(f"{name} is a function, not {own!r}{hint}")
+            raise UsageError(f"{name} must be a function, not {own!r}{hint}")
         if folder is not None:
             check_identity(name, own)
         if own is not None and not isinstance(method, Genetic | Pareto):
-            raise UsageError(f"{method} has no use for a {name} of your own: it belongs to genetic search")
+            raise UsageError(f"{method} does not use a {name} of your own: only genetic search does")
     if fitness is not None and isinstance(method, Pareto):
-        raise UsageError(f"{method} looks for accuracy and size, not for a fitness of your own; give it a price")
+        raise UsageError(f"{method} optimises accuracy and size, not a fitness of your own; give it a price")
 
 
 def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ def _few_rows(subject: Subject, sites: tuple[Site, ...], method: Method) -> tupl
     if method.needs_target or len(subject.train) >= most:
         return ()
     return (
-        f"{len(subject.train)} rows were looked at, fewer than the {most} units of a layer: they tell little of them",
+        f"{len(subject.train)} rows are fewer than the {most} units of a layer: units may look redundant that are not",
     )
 
 

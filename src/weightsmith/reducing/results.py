@@ -40,7 +40,7 @@ TARGET_MISSED = "the target was not met"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RemovedUnit(Record):
-    """A removed unit, the reason, and the unit it was merged into (None for none, and for the many of a group)."""
+    """A removed unit, the reason, and the unit it was merged into (None if there is none, or several)."""
 
     unit: int
     reason: str
@@ -52,8 +52,8 @@ class RemovedUnit(Record):
 class SiteReduction(Record):
     """One site: the units kept, by their index in the original network, and the removed ones.
 
-    ``refused`` says why the chosen units were not removed. In a reduction of several rounds the
-    removals are those of the last.
+    ``refused`` says why the chosen units were not removed. In a reduction of several rounds the removals are those of
+    the last round.
     """
 
     name: str
@@ -85,12 +85,12 @@ class Size(Record):
 class Measured(Record):
     """Accuracies on the same inputs: of the original network, just after the cut, and after recovery.
 
-    ``cut`` is refitted, if the reduction was; ``unfitted`` is then the accuracy of the same cut before its refit.
-    ``cost`` compares the result with the original network, input by input (McNemar): its difference is a gain.
-    ``wrong`` are the inputs, counted from 0, that the result has wrong, and ``rows`` is the SHA-256 of all of them: two
-    results on the same rows can be compared with each other in pairs. Older records have neither.
+    ``cut`` includes the refit, if there was one; ``unfitted`` is then the accuracy of the same cut before its refit.
+    ``cost`` compares the result with the original network, input by input (McNemar): a positive difference is a gain.
+    ``wrong`` are the inputs, counted from 0, that the result gets wrong, and ``rows`` is the SHA-256 of all inputs: two
+    results on the same rows can be compared in pairs. Older records have neither.
 
-    Of a regression all accuracies are R² (``metric``), ``cost`` is a paired t-test, and ``scores`` are those of the
+    For a regression all accuracies are R² (``metric``), ``cost`` is a paired t-test, and ``scores`` are those of the
     rows (:mod:`weightsmith.data.targets`) in place of ``wrong``.
     """
 
@@ -107,7 +107,7 @@ class Measured(Record):
     scores: tuple[float, ...] | None = None
 
     def against(self, other: Measured) -> Comparison | None:
-        """This result against another one on the same rows, in pairs; None if the rows are others."""
+        """This result against another one on the same rows, in pairs; None if the rows differ."""
         if self.rows is None or self.rows != other.rows:
             return None
         ours, theirs = self._by_row(), other._by_row()
@@ -116,7 +116,7 @@ class Measured(Record):
     def _by_row(self) -> NDArray[Any] | None:
         if self.scores is not None:
             return np.array(self.scores) if len(self.scores) == self.images else None
-        if self.wrong is None or not all(0 <= row < self.images for row in self.wrong):  # a file may claim anything
+        if self.wrong is None or not all(0 <= row < self.images for row in self.wrong):  # a file may be wrong
             return None
         right = np.ones(self.images, np.bool_)
         right[list(self.wrong)] = False
@@ -161,7 +161,7 @@ class Reduction(Displayed):
         return f"Reduction({self})"
 
     def __str__(self) -> str:
-        """One line: the method, how much smaller, and the cost; then what was asked for and could not be done."""
+        """One line: the method, how much smaller, and the cost; then a missed target and refused sites."""
         record = self.record
         before, after = record.whole, record.reduced
         unmet = [note for note in record.notes if note.startswith(TARGET_MISSED)]
@@ -190,7 +190,7 @@ def site_reductions(
     choices: Sequence[Choice],
     refused: Mapping[str, str],
 ) -> tuple[SiteReduction, ...]:
-    """What each site keeps, what went, and what was refused."""
+    """The units kept and removed at each site, and the reason for a refusal."""
     chosen = {choice.site: choice for choice in choices}
     return tuple(
         SiteReduction(

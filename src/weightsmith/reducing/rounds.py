@@ -54,12 +54,12 @@ from weightsmith.training.stopping import KeepBest
 __all__ = ["Outcome", "Task", "carry_out"]
 
 CHANGED = (
-    "the network was changed since it was built, so its architecture does not describe it: it stays the module it is, "
-    "and reloads through a function of your own"
+    "the network was changed since it was built, so its architecture does not describe it: the result is a plain "
+    "module, which a function of your own must build to reload it"
 )
 RECALIBRATED = (
-    "batch norms were measured anew after a refit, which undoes part of it (2 points were lost on a ResNet-20): leave "
-    "recalibrate out, or give refit=none"
+    "batch norms were recalibrated after a refit, which undoes part of it (2 points were lost on a ResNet-20): leave "
+    "out recalibrate, or give refit=none"
 )
 
 
@@ -95,7 +95,7 @@ class Task:
 
     @property
     def measuring(self) -> dict[str, Any]:
-        """How a network is run to be measured."""
+        """The settings of a network's measurement."""
         return {"batch": self.batch, "threads": self.threads, "device": self.device}
 
     def stage_folder(self, name: str) -> Path | None:
@@ -107,7 +107,7 @@ class Task:
 class Outcome:
     """The reduced network, the one just after the last cut, and the history of the reduction.
 
-    ``cut`` is refitted if the task says so; ``unfitted`` is then the same cut before its refit.
+    ``cut`` includes the refit, if the task has one; ``unfitted`` is then the same cut before its refit.
     """
 
     network: nn.Module
@@ -139,7 +139,7 @@ class _State:
     recovery: tuple[Recovery, ...] = ()
 
     def keep_better(self, found: Recovery, recovered: nn.Module) -> None:
-        """Go on with the recovered network, if it is better than the cut one on the rows held back."""
+        """Continue with the recovered network if it is better than the cut one on the held-back rows."""
         self.recovery += (found,)
         if found.improved:
             self.network = recovered
@@ -188,7 +188,7 @@ def carry_out(subject: Subject, sites: tuple[Site, ...], task: Task) -> Outcome:
 
 
 def _check_recovery(subject: Subject, task: Task) -> None:
-    """Refuse an impossible recovery before anything is searched."""
+    """Refuse an impossible recovery before the search."""
     recovery = task.recovery
     if isinstance(recovery, Rewind):
         if subject.run is None:
@@ -200,7 +200,7 @@ def _check_recovery(subject: Subject, task: Task) -> None:
         check_has_norms(subject.network, recovery)
     if isinstance(recovery, Iterate) and (task.fitness is not None or task.price is not None):
         raise UsageError(
-            f"{recovery}: fitness and price of your own see masks of the whole network's units; in rounds these change"
+            f"{recovery}: fitness and price of your own take masks of all units, whose number changes in each round"
         )
 
 
@@ -334,7 +334,7 @@ def _held_back(subject: Subject, task: Task) -> HeldBack:
 
 
 def _recalibrated(subject: Subject, state: _State, task: Task, option: Recalibrate) -> None:
-    """New statistics of the batch norms; no label is read for them, so that training rows may judge them too."""
+    """Recompute the statistics of the batch norms; this needs no labels, so training rows may judge it too."""
     network = recalibrated(state.network, subject.train.x, option, device=task.device)
     held = _held_back(subject, task)
     state.keep_better(compared("recalibration", option, state.network, network, held, **task.measuring), network)
@@ -391,7 +391,7 @@ def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites:
         state.network = run.network
         state.notes += (
             "rewinding was not compared with the cut: the original run held no rows back (or they judge the result), "
-            "and it goes on only with all the rows it had",
+            "and it can be continued only with all its rows",
         )
     else:
         found = compared("rewinding", option, state.network, run.network, held, training=run.record, **task.measuring)

@@ -83,7 +83,7 @@ class StudySlope(Record):
     """How the final size follows the initial one: the slope of log(mean units) by log(hidden).
 
     0 means that a method ends at the same size whatever the initial one, the ideal of the paper; 1 that it removes
-    the same share. ``deviation`` is that of the slopes of single folds.
+    the same share. ``deviation`` is the standard deviation of the slopes of single folds.
     """
 
     method: str

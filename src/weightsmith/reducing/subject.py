@@ -28,7 +28,7 @@ from weightsmith.training.run import TrainRun
 __all__ = ["Subject", "check_device", "read_subject"]
 
 _CHECKED = 16  # inputs on which every cut is compared with the masked network
-# Unlabelled rows for a refit, if no number is given: images have many places each, dense layers one row an image.
+# Unlabelled rows for a refit, if no number is given: convolutions have many positions per image, dense layers one row.
 _CALIBRATION, _PER_INPUT, _WIDEST = 2000, 4, 1024
 
 
@@ -99,7 +99,7 @@ def _network(given: nn.Module | TrainRun | str | Path) -> tuple[nn.Module, Train
         return open_heads(copied(given).eval()), None
     if not isinstance(given, str | Path):
         raise UsageError(
-            f"a network is a module, a result that holds one, a file or a folder, not {given!r}; is a class not called?"
+            f"a network is a module, a result that holds one, a file or a folder, not {given!r}; a class must be called"
         )
     path = Path(given)
     return open_heads(load(path)), path if path.is_dir() else None
@@ -121,19 +121,19 @@ def _check_rows(data: Data, rows: Split) -> None:
     """Refuse rows that cannot distinguish units."""
     if kind_of(rows.y) is Kind.CLASSES and int(rows.y.min()) == int(rows.y.max()):
         raise DataMismatch(
-            f"{data.name}: all {len(rows)} training rows looked at have the same class; "
-            "with one class only, any network is right and nothing tells its units apart"
+            f"{data.name}: all {len(rows)} training rows used have the same class, so the use of a unit cannot be "
+            "measured; use rows of at least two classes"
         )
     flat = rows.x.flatten(1)
     if torch.equal(flat[-1], flat[0]) and bool((flat == flat[:1]).all()):
-        raise DataMismatch(f"{data.name}: all training rows looked at are equal: every unit is constant on them")
+        raise DataMismatch(f"{data.name}: all training rows used are equal: every unit is constant on them")
 
 
 @torch.no_grad()
 def _outputs(network: nn.Module, example: Tensor) -> int:
-    given = outputs_of(network, example.clone())  # it may begin with an operation in place
+    given = outputs_of(network, example.clone())  # it may begin with an in-place operation
     if not bool(torch.isfinite(given).all()):
-        raise DataMismatch("the network gives nan or infinity for training rows; look at it with inspect or grade")
+        raise DataMismatch("the network gives nan or infinity for training rows; check it with inspect or grade")
     return int(given.shape[1])
 
 
@@ -143,7 +143,7 @@ def _check_parameters(network: nn.Module) -> None:
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that torch does not know or does not have here."""
+    """Refuse a device that torch does not know or that is not available."""
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # torch raises this if it was built without the device

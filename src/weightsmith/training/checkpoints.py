@@ -1,9 +1,9 @@
 """Checkpoints of a training run after each epoch, in memory and on disk.
 
-A folder holds ``checkpoint.safetensors`` (sealed, written anew after each epoch: weights, best weights, the optimiser's
-state, how many epochs are done), ``journal.jsonl`` (a line per epoch: its row of the history, the gradients that were
-measured, its duration), and a network file for each epoch that is kept. What an epoch writes does not grow with the
-epochs before it. Journal and checkpoint name the call they belong to, so that a folder never mixes two runs.
+A folder holds ``checkpoint.safetensors`` (sealed, rewritten after each epoch: weights, best weights, the optimiser's
+state, the number of epochs done), ``journal.jsonl`` (a line per epoch: its row of the history, the measured gradients,
+its duration), and a network file for each epoch that is kept. The amount written per epoch does not grow with the
+number of epochs. Journal and checkpoint name the call they belong to, so that a folder never mixes two runs.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class TrainingState(Record):
 
 
 class Checkpoints:
-    """The folder of a run, or nothing at all if no folder is given."""
+    """The folder of a run; without one, only kept epochs are held, in memory."""
 
     def __init__(self, folder: Path | None, call: Mapping[str, Any]) -> None:
         self._folder, self._call = folder, digest_of(json.dumps(call, sort_keys=True))
         self._kept: dict[int, dict[str, Tensor]] = {}
-        self._beside: dict[str, Any] = {}  # epochs of which the journal tells less, or otherwise
+        self._beside: dict[str, Any] = {}  # epochs that the journal lacks or records differently
         self._journal = None if folder is None else Journal(folder / _JOURNAL, call)
 
     def read(self) -> tuple[dict[str, Tensor], TrainingState] | None:
@@ -67,7 +67,7 @@ class Checkpoints:
                 content = _with_epochs(content)
             facts, beside = TrainingState.from_dict(content["standing"]), content["beside"]
             keys = [_key(epoch) for epoch in range(1, content["epochs"] + 1)]
-            # Whoever deletes the journal starts over: what it does not speak of is the checkpoint of an earlier run.
+            # Deleting the journal starts over: a checkpoint that it does not mention belongs to an earlier run.
             if content["call"] != self._call or keys[-1] not in self._journal:
                 return None
             epochs_known = {**self._journal, **beside}
@@ -90,7 +90,7 @@ class Checkpoints:
             self._beside[_key(number)] = state.rows[number - 1].to_dict()
         if key not in self._journal:
             self._journal.append(key, epoch, seconds)
-        elif self._journal[key] != epoch:  # killed before the checkpoint, and a hook measured something else since
+        elif self._journal[key] != epoch:  # killed before the checkpoint, and a hook measured other values since
             self._beside[key] = epoch
         facts = dataclasses.replace(state, rows=(), probes=()).to_dict()
         content = {"call": self._call, "epochs": len(state.rows), "standing": facts, "beside": self._beside}
@@ -127,9 +127,9 @@ def begun_with(folder: Path) -> dict[str, Any] | None:
 
 
 def extend(folder: Path, call: Mapping[str, Any]) -> None:
-    """Let a folder whose run is finished belong to ``call``, which asks for more epochs of the same.
+    """Make the folder of a finished run that of ``call``, the same run with more epochs.
 
-    The checkpoint first: killed between the two files, the same call finds the journal unchanged and comes here again.
+    The checkpoint is written first: if killed between the files, the same call finds the old journal and repeats this.
     """
     journal = read_journal(folder / _JOURNAL)
     stored = open_weights(folder / _FILE)
@@ -148,7 +148,7 @@ def extend(folder: Path, call: Mapping[str, Any]) -> None:
 
 
 def may_extend(folder: Path, call: Mapping[str, Any]) -> bool:
-    """Whether ``call`` is that of the finished run in ``folder`` but for more epochs."""
+    """Whether ``call`` is the call of the finished run in ``folder`` with more epochs."""
     path = folder / _JOURNAL
     if not path.exists() or not (folder / _FILE).exists():
         return False
@@ -165,19 +165,19 @@ def _tensors(path: Path) -> dict[str, Tensor]:
     """All tensors of a sealed file, as stored: none is treated as a quantised weight."""
     from safetensors.torch import load_file
 
-    # Copied, because they are the mapped file itself, and the next epoch replaces it.
+    # Copied, because the tensors map the file, which the next epoch replaces.
     return {name: tensor.clone() for name, tensor in load_file(path).items()}
 
 
 def _with_rows(facts: TrainingState, epochs: Iterable[Mapping[str, Any]]) -> TrainingState:
-    """The facts with what is told of each epoch."""
+    """The facts with the row and the probes of each epoch."""
     epochs_known = [dict(epoch) for epoch in epochs]
     probes = tuple(epoch.pop(_PROBES) for epoch in epochs_known if _PROBES in epoch)
     return dataclasses.replace(facts, rows=tuple(map(EpochRow.from_dict, epochs_known)), probes=probes)
 
 
 def _with_epochs(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a checkpoint that holds all epochs itself, as the first ones did, as it is written now."""
+    """The content of an old checkpoint, which holds all epochs itself, in the present format."""
     facts = dict(content["standing"])
     rows, probes = [dict(row) for row in facts.pop("rows")], facts.pop(_PROBES)
     if probes is not None:

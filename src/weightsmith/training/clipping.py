@@ -52,7 +52,7 @@ class ClipValue(Clip, name="value"):
         if not whole.numel():
             return False
         least, most = (bound.item() for bound in torch.aminmax(whole))
-        # Written so that NaN, for which nothing is larger or smaller, leaves the gradient alone.
+        # Written so that NaN, for which every comparison is false, leaves the gradient unchanged.
         if not (most > self.threshold or least < -self.threshold) or math.isinf(most) or math.isinf(least):
             return False
         whole.clamp_(-self.threshold, self.threshold)
@@ -71,7 +71,7 @@ class ClipNorm(Clip, name="norm"):
 
     def __call__(self, whole: Tensor, parts: Sequence[Tensor]) -> bool:
         """Shorten each part to length c."""
-        # No part is longer than the whole: where that is short, one pass is enough.
+        # No part is longer than the whole: if the whole is short, one pass is enough.
         if _length(whole) <= self.threshold:
             return False
         lengths = (torch.linalg.vector_norm(part).item() for part in parts)
@@ -93,7 +93,7 @@ class ClipGlobalNorm(Clip, name="global-norm"):
 
 
 def _length(vector: Tensor) -> float:
-    """‖vector‖ of a flat vector, by the fastest single pass there is; inf when its squares leave the type's range."""
+    """‖vector‖ of a flat vector, in a single fast pass; inf if its squares exceed the range of the type."""
     return math.sqrt(torch.dot(vector, vector).item())
 
 
@@ -103,7 +103,7 @@ def _shorten(gradient: Tensor, length: float, most: float) -> bool:
         largest = gradient.abs().max().item()
         if largest == math.inf:
             return False
-        # Finite numbers with infinite squares: an exploding gradient, the very thing clipping is for.
+        # Finite numbers with infinite squares: an exploding gradient, which clipping is meant for.
         relative = torch.linalg.vector_norm(gradient / largest).item()
         if relative <= most / largest:
             return False

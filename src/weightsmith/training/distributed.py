@@ -4,8 +4,8 @@
 
 The batch is the global one: process r of p gets its r-th part, the loss of a batch is the mean over all of its images,
 and one sum over the flat gradient (``training/engines/flat.py``) makes every process take the same step. So the
-number of processes changes nothing but the order of additions; only batch norm (its statistics are those of the share)
-and dropout (each process draws its own masks) differ.
+number of processes changes only the order of additions, except for batch norm (its statistics are those of the share)
+and dropout (each process draws its own masks).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Team:
-    """The process group, seen from one process; a process alone is a team of one."""
+    """The process group, seen from one process; a single process is a team of one."""
 
     rank: int = 0
     size: int = 1
@@ -59,7 +59,7 @@ class Team:
         other = [name for name in names if first.get(name) != digests.get(name)]
         if int(self.sum(torch.tensor(len(other)))):
             where = f"the {other[0]} split of process {self.rank}" if other else "a split of another process"
-            raise DataMismatch(f"{where} is not that of the first one: every process must read the same rows in order")
+            raise DataMismatch(f"{where} differs from the first one's: every process must read the same rows in order")
 
     @torch.no_grad()
     def average_buffers(self, network: nn.Module) -> None:
@@ -80,13 +80,13 @@ class Team:
         received: dict[str, Tensor] = {}
         for name, (shape, dtype) in kinds.items():
             tensor = tensors[name].contiguous() if self.first else torch.empty(shape, dtype=getattr(torch, dtype))
-            # As bytes, because gloo does not know every type; a tensor without dimensions has no view of them.
+            # As bytes, because gloo does not support every type; flattened, as a scalar has no view as bytes.
             self._broadcast(tensor.reshape(-1).view(torch.uint8))
             received[name] = tensor
         return received, facts
 
     def unless_first_refuses(self, make: Callable[[], Made]) -> Made:
-        """``make()`` in every process; an error of the first one is raised in all of them, so that none is left behind.
+        """``make()`` in every process; an error of the first one is raised in all of them, so that none waits.
 
         A process that failed alone would leave the others in the middle of an exchange, which gloo does not always
         survive: it may abort the process instead of raising.
@@ -148,9 +148,9 @@ def joined() -> Iterator[Team]:
     if int(wanted) == 1 or torch.distributed.is_initialized():
         yield team()
         return
-    # The functions of this module have the group of the time of its import as a default argument. Imported within ours
-    # (torch.optim does so through torch._dynamo) it would keep the group, and gloo's threads, until the interpreter is
-    # taken down; a thread that then still lets go of a tensor asks for the interpreter's lock and aborts the process.
+    # The functions of this module have the current group as a default argument. If it were imported within our group
+    # (torch.optim does so through torch._dynamo), it would keep the group, and gloo's threads, until the interpreter
+    # shuts down; a thread that then frees a tensor requests the interpreter's lock and aborts the process.
     importlib.import_module("torch.distributed.nn.functional")
     try:
         torch.distributed.init_process_group("gloo")

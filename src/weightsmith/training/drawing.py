@@ -32,7 +32,7 @@ def begin_epoch(plan: TrainingPlan, epoch: int, rank: int = 0) -> None:
     """Put the network into training mode and give its dropout the streams of this epoch and process."""
     seed, device = plan.settings.seed, plan.layout.device.type
     train_mode(plan.network)
-    torch.manual_seed(subseed(seed, "torch", epoch, rank))  # for dropout of torch's own; see own_random_state
+    torch.manual_seed(subseed(seed, "torch", epoch, rank))  # for torch's own dropout; see own_random_state
     reseed_dropout(plan.network, torch_stream(seed, "dropout", epoch, rank, device=device))
 
 

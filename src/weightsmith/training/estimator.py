@@ -51,7 +51,7 @@ _ROWS = 4096  # answered at a time
 
 @dataclasses.dataclass(eq=False, repr=False)
 class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What both have in common: parameters, scaling of the inputs, training, answers."""
+    """The common part of both: parameters, scaling of the inputs, training, predictions."""
 
     hidden: Sequence[int] = (100,)
     _: dataclasses.KW_ONLY
@@ -78,7 +78,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     def _fitted(self, rows: NDArray[np.float64], targets: Tensor, classes: tuple[str, ...], weights: Any) -> Self:
         self.mean_ = self.scale_ = None
         if self.standardise:
-            scaler = StandardScaler().fit(rows)  # knows a constant column, which has no scale, in spite of rounding
+            scaler = StandardScaler().fit(rows)  # detects constant columns, which have no scale, despite rounding
             self.mean_, self.scale_ = scaler.mean_, scaler.scale_
         if weights is not None:
             weights = torch.from_numpy(_check_sample_weight(weights, rows, ensure_non_negative=True)).float()
@@ -94,7 +94,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return self
 
     def _pass_on(self, raised: warnings.WarningMessage) -> None:
-        """A warning of the training, from where ``fit`` was called; the way out is a parameter that is here."""
+        """Repeat a warning of the training where ``fit`` was called; the remedy is a parameter of the estimator."""
         text = str(raised.message)
         if issubclass(raised.category, TrainingWarning) and text.startswith(LARGE_INPUTS):
             if self.standardise:
@@ -107,7 +107,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return train(self._architecture(), data, **given, batch=min(self.batch, len(data.split("train"))))
 
     def _answers(self, X: Any) -> Tensor:  # noqa: N803
-        """What the network gives for each row.
+        """The outputs of the network for each row.
 
         In double precision a row's result does not depend on the other rows of its batch, except for the last digits.
         """
@@ -127,16 +127,16 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     @property
     def _least(self) -> int:
-        return 1 if self.batch_norm is None else 2  # what a batch norm cannot do with fewer
+        return 1 if self.batch_norm is None else 2  # batch norm needs two rows
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """A multi-layer perceptron for rows of numbers.
 
-    ``hidden`` to ``input_dropout`` are those of the ``mlp`` architecture, the others those of ``train``; none is looked
-    at before ``fit``. ``standardise`` brings every feature to mean 0 and deviation 1 first. A batch larger than the
-    data is all of them. ``class_weight`` is ``"balanced"`` or a weight for each class, as scikit-learn has it.
+    ``hidden`` to ``input_dropout`` are those of the ``mlp`` architecture, the others those of ``train``; they are
+    checked in ``fit``. ``standardise`` first scales every feature to mean 0 and deviation 1. A batch larger than the
+    data means all rows. ``class_weight`` is ``"balanced"`` or a weight for each class, as in scikit-learn.
 
     After ``fit``: ``classes_``, ``n_features_in_`` (and ``feature_names_in_``, where the columns have names),
     ``network_`` (takes what ``standardise`` gives), ``record_`` (history, reason of the end, settings), ``n_iter_``
@@ -177,8 +177,8 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 class Regressor(RegressorMixin, MultiOutputMixin, _Estimator):  # type: ignore[misc]
     """A multi-layer perceptron that predicts one number for each row, or several.
 
-    Parameters and attributes are those of :class:`Classifier`, without classes. Targets are learnt in deviations from
-    their mean over the training rows and answered in their own unit.
+    Parameters and attributes are those of :class:`Classifier`, without classes. Targets are learnt as standardised
+    deviations from their mean over the training rows and predicted in their original unit.
 
     >>> rows = np.random.default_rng(0).normal(size=(200, 3))
     >>> model = Regressor((32,), schedule=0.01, seed=1).fit(rows, 1000 + 50 * rows[:, 0] ** 2)
@@ -197,7 +197,7 @@ class Regressor(RegressorMixin, MultiOutputMixin, _Estimator):  # type: ignore[m
         return self._fitted(rows, targets, tuple(map(str, range(columns.shape[1]))), sample_weight)
 
     def predict(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """The values for each row; without a column if ``y`` had none."""
+        """The values for each row; one-dimensional if ``y`` was."""
         answers = self._answers(X)
         found: NDArray[np.float64] = card_of(self.network_).outputs.undo(answers).numpy()
         return found[:, 0] if self._single else found

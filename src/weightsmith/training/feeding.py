@@ -27,7 +27,7 @@ from weightsmith.data.tensors import Split
 
 __all__ = ["Batch", "Feed", "Layout", "Weighted"]
 
-_ROOM = 1 << 29  # bytes of floats that are kept: Fashion-MNIST takes 0.19 GB, CIFAR-10 0.61 GB
+_ROOM = 1 << 29  # bytes of floats that are kept in memory: Fashion-MNIST takes 0.19 GB, CIFAR-10 0.61 GB
 _VALUES = 1 << 20  # input values of a batch that is only measured
 _AHEAD = 2  # batches prepared before they are needed
 
@@ -97,7 +97,7 @@ class Feed:
         """Every row once, from first to last, neither augmented nor weighted."""
         start = 0
         for rows in slices_of(self._x, size):
-            # Copied, because a network may begin with an operation in place, and these may be the user's own rows.
+            # Copied, because a network may begin with an in-place operation, and these may be the user's own rows.
             x = rows.clone() if self.ready else self._layout.arrange(self._normalisation.apply(rows))
             yield x, self._targets[start : start + len(x)]
             start += len(x)
@@ -124,7 +124,7 @@ class Feed:
 
 @contextmanager
 def _ahead(items: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
-    """Let a thread make the items, a few ahead; what it raises is raised here, and it ends with the block."""
+    """Let a thread make the items, a few ahead; its errors are raised here, and it ends with the block."""
     made: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=_AHEAD)
     ended = threading.Event()
 

@@ -30,9 +30,9 @@ from weightsmith.training.settings import Settings
 
 __all__ = ["RateCurve", "find_rate"]
 
-_KEPT = 0.8  # of the running mean that detects divergence
-_FEWEST = 10  # steps without which there is no curve
-_CERTAIN, _VISIBLE = 4.0, 0.05  # standard errors, and share of the first level, that a fall must have to be one
+_KEPT = 0.8  # decay of the running mean that detects divergence
+_FEWEST = 10  # fewest steps of a curve
+_CERTAIN, _VISIBLE = 4.0, 0.05  # least size of a fall: in standard errors, and as a share of the first level
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def find_rate(
         suggestion=None if steepest is None else rates[steepest],
         tenth=None if lowest is None else rates[lowest] / 10,
         stopped=stopped,
-        reason=reason if steepest is not None else f"{reason}; the loss falls clearly nowhere, so no rate is suggested",
+        reason=reason if steepest is not None else f"{reason}; the loss never falls clearly, so no rate is suggested",
         settings={name: plan.written[name] for name in kept} | {"least": least, "most": most, "steps": steps},
         origin=Origin(seed=seed, inputs=plan.inputs),
     )
@@ -140,7 +140,7 @@ def _swept(plan: TrainingPlan, rates: list[float]) -> tuple[list[float], Stopped
             except NotFinite:
                 return losses, Stopped.DIVERGED, f"the loss is NaN or infinite at the rate {rate:.3g}"
             if watch.left(losses[-1]):
-                reason = f"the loss has left: around {watch.mean:.3g} at the rate {rate:.3g}, after {watch.lowest:.3g}"
+                reason = f"the loss diverged: around {watch.mean:.3g} at the rate {rate:.3g}, after {watch.lowest:.3g}"
                 return losses, Stopped.DIVERGED, reason
     return losses, Stopped.DONE, f"all {len(rates)} steps done, up to the rate {rates[-1]:.3g}"
 

@@ -1,9 +1,9 @@
 """Freeze and unfreeze layers, and the training mode of partly frozen networks.
 
-A frozen parameter has ``requires_grad=False``. That alone does not freeze a batch norm: in training mode torch goes on
-to move its running statistics with every batch, so that the frozen part drifts away from what it was. A batch norm
-whose parameters are all frozen is therefore kept in evaluation mode, :func:`train_mode`: it normalises by the
-statistics it came with, and these do not move. Dropout inside a frozen part stays on, as in Keras.
+A frozen parameter has ``requires_grad=False``. That alone does not freeze a batch norm: in training mode torch still
+updates its running statistics with every batch, so the frozen part would drift. A batch norm whose parameters are all
+frozen is therefore kept in evaluation mode by :func:`train_mode`: it normalises by its stored statistics, which do not
+change. Dropout inside a frozen part stays on, as in Keras.
 
 >>> network = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
 >>> freeze(network, ["0", "1"])
@@ -24,13 +24,13 @@ from weightsmith.core.errors import UnknownName
 
 __all__ = ["freeze", "frozen", "train_mode", "unfreeze"]
 
-# Batch and instance norms: what keeps running statistics, whether or not it also has parameters.
+# Batch and instance norms, which keep running statistics, with or without parameters.
 _Norm = nn.modules.batchnorm._NormBase
 _HELD = "statistics_held"
 
 
 def freeze(network: nn.Module, layers: str | Iterable[str] = "*") -> tuple[str, ...]:
-    """Freeze, in place, what the globs in ``layers`` match; the names of the parameters that this concerns.
+    """Freeze, in place, what the globs in ``layers`` match; returns the names of the parameters concerned.
 
     A glob may name a parameter (``conv1.weight``), a layer (``conv1``) or a part (``layer1``, ``layer[12].*``), and
     must match something. Batch norms without parameters are held as well.
@@ -39,7 +39,7 @@ def freeze(network: nn.Module, layers: str | Iterable[str] = "*") -> tuple[str, 
 
 
 def unfreeze(network: nn.Module, layers: str | Iterable[str] = "*") -> tuple[str, ...]:
-    """Undo :func:`freeze`, in place, for what the globs in ``layers`` match; the parameters that this concerns."""
+    """Undo :func:`freeze`, in place, for what the globs in ``layers`` match; returns the parameters concerned."""
     return _switch(network, layers, trainable=True)
 
 

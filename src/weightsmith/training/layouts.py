@@ -1,7 +1,7 @@
-"""The memory layout a network trains in: channels last where it is faster and the network computes the same with it.
+"""The memory layout a network trains in: channels last where that is faster and the network computes the same.
 
-Filters and images are rearranged, which a module may not stand (``weight.view(len(weight), -1)``). So it is tried: the
-scores of the first rows must be those of the plain layout up to rounding, and a step of training must be possible.
+Filters and images are rearranged, which may break a module (``weight.view(len(weight), -1)``). So the layout is tested:
+the scores of the first rows must equal those of the plain layout up to rounding, and a training step must be possible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["plain_layout", "trained_layout"]
 
 
 def plain_layout(network: nn.Module, card: Card, device: str) -> Layout:
-    """The plain layout of the network's inputs; its parameters are moved to ``device`` and brought to plain order."""
+    """The plain layout of the network's inputs; its parameters are moved to ``device`` and made contiguous."""
     try:
         target = torch.device(device)
         network.to(target)
@@ -51,7 +51,7 @@ def trained_layout(network: nn.Module, part: Split, normalisation: Normalisation
                 _try_step(network, part, normalisation, last)
                 return last
         except (DataMismatch, UsageError):
-            pass  # nor perhaps in the plain layout, which then says why
+            pass  # if the plain layout fails too, it raises the error
         _rearrange(network, torch.contiguous_format)
     _try_step(network, part, normalisation, layout)
     return layout
@@ -62,10 +62,10 @@ def _rearrange(network: nn.Module, memory_format: torch.memory_format) -> None:
 
 
 def _try_step(network: nn.Module, part: Split, normalisation: Normalisation, layout: Layout) -> None:
-    """The gradient of the first two rows in training mode, thrown away; refuses a network that has none."""
+    """Compute and discard the gradient of the first two rows in training mode; refuses a network that has none."""
     trainable = [value for value in network.parameters() if value.requires_grad]
     if not trainable:
-        return  # refused by name where training begins
+        return  # refused when training begins
     with undisturbed(network), torch.enable_grad():
         try:
             scores = outputs_of(network, layout.arrange(normalisation.apply(part.x[:2])))
@@ -81,8 +81,8 @@ def _try_step(network: nn.Module, part: Split, normalisation: Normalisation, lay
         except FAILURES as error:
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UsageError(
-                f"{type(network).__name__}: its gradient cannot be computed ({first}); an operation in place must not "
-                "overwrite what a gradient needs"
+                f"{type(network).__name__}: its gradient cannot be computed ({first}); an in-place operation must not "
+                "overwrite values that the gradient needs"
             ) from error
 
 

@@ -48,7 +48,7 @@ def train(
     *,
     optimiser: Annotated[
         Optimiser | str | Callable[[list[Any]], Any] | None,
-        Doc("sgd, momentum:0.9, adam, adamw, torch:Adagrad …; without it and a schedule, by the kind of network"),
+        Doc("sgd, momentum:0.9, adam, adamw, torch:Adagrad …; chosen by the kind of network if no schedule is given"),
     ] = None,
     schedule: Annotated[
         Schedule | OwnSchedule | float | str | Callable[[int], float] | None,
@@ -65,11 +65,11 @@ def train(
     ] = (),
     loss: Annotated[
         Loss | str | Callable[[Tensor, Tensor], Tensor] | None,
-        Doc("cross-entropy, binary-cross-entropy, squared-error, huber …; without it by the kind of target"),
+        Doc("cross-entropy, binary-cross-entropy, squared-error, huber …; by default by the kind of target"),
     ] = None,
     class_weights: Annotated[
         Mapping[str, float] | str | None,
-        Doc("balanced, or cat=2,dog=1: what the loss of a row is multiplied by, by its class", rare=True),
+        Doc("balanced, or cat=2,dog=1: factors of the loss of a row by its class", rare=True),
     ] = None,
     metrics: Annotated[
         Sequence[Callable[[Tensor, Tensor], Any] | str] | Callable[[Tensor, Tensor], Any] | str,
@@ -95,20 +95,19 @@ def train(
     ] = (),
     hooks: Sequence[Hook] | Hook = (),
     progress: Callable[[Progress], None] | bool | None = None,
-    diagnose: Annotated[bool, Doc("a verdict on the gradients of every layer", rare=True)] = True,
+    diagnose: Annotated[bool, Doc("diagnose the gradients of every layer", rare=True)] = True,
 ) -> TrainRun:
     """Train a copy of ``network`` on the training split of ``data``.
 
-    Options are objects or their text form. ``schedule`` may be a number, a constant rate; without one it is the usual
-    rate of the optimiser that is given. With a schedule alone the optimiser is ``momentum``. With neither, both are
-    chosen by the kind of network, with early stopping where there are validation rows
-    (:mod:`weightsmith.training.starting`); the record's notes say what and why. ``validation`` moves this fraction of
-    the training rows into a validation split, where the data have none. Inputs are normalised as the network's card
-    says, or by the data's own, unless ``normalise`` names another. With ``out``, a folder, every epoch is kept on disk,
-    and the same call resumes where it stopped, or adds epochs to a finished run if it asks for more and the
-    schedule allows it; ``keep`` names epochs whose weights stay available (0: before training). What is learnt and how
-    it is scored follows from the targets: classes, labels or values (:mod:`weightsmith.data.targets`); rows may bring
-    weights.
+    Options are objects or their text form. ``schedule`` may be a number, a constant rate; the default is the usual rate
+    of the given optimiser. With a schedule alone the optimiser is ``momentum``. With neither, both are chosen by the
+    kind of network, with early stopping if there are validation rows (:mod:`weightsmith.training.starting`); the
+    record's notes give the choice and the reason. ``validation`` moves this fraction of the training rows into a
+    validation split, if the data have none. Inputs are normalised by the network's card, or else by the data's own
+    normalisation, unless ``normalise`` names another. With ``out``, a folder, every epoch is saved on disk, and the
+    same call resumes an interrupted run, or extends a finished one by more epochs if the schedule allows it; ``keep``
+    names epochs whose weights stay available (0: before training). Task and score follow from the targets: classes,
+    labels or values (:mod:`weightsmith.data.targets`); rows may have weights.
 
     ``hooks`` are called after each epoch and may return numbers for the history. ``diagnose`` measures the
     first step of each epoch, and a few early ones, for vanishing and exploding gradients.
@@ -138,7 +137,7 @@ def train(
     plan = make_plan(network, data, options, members.size, begun)
     members.check_same(plan.inputs, ("train", "validation"))
     for sentence in plan.warnings if members.first else ():
-        warnings.warn(sentence, TrainingWarning, stacklevel=4)  # the caller, beyond the check of options and the bar
+        warnings.warn(sentence, TrainingWarning, stacklevel=4)  # the caller of the verb
     if out is not None:
         if not isinstance(plan.loss, Loss):
             check_identity("loss", plan.loss)
@@ -166,7 +165,7 @@ def _run(
     diagnose: bool,
     **watched: Any,
 ) -> TrainRun:
-    """Train, or go on in ``folder``, with a random state of its own; ``watched`` are hooks and progress."""
+    """Train, or resume in ``folder``, with a separate random state; ``watched`` are hooks and progress."""
     import torch
 
     from weightsmith.training.checkpoints import Checkpoints, extend, may_extend
@@ -180,7 +179,7 @@ def _run(
         if not plan.settings.schedule.may_grow:
             raise UsageError(
                 f"{folder} holds a finished run of fewer epochs, and the rates of {plan.settings.schedule} depend on "
-                "the length of a run: it cannot be extended; train on from its network in another folder"
+                "the length of a run: it cannot be extended; continue from its network in another folder"
             )
         extend(folder, call)
     with (
@@ -200,7 +199,7 @@ def _run(
 
 
 def finish(plan: TrainingPlan, trainer: Trainer, written: dict[str, Any], origin: Origin) -> TrainRun:
-    """Train; then the network, taken out of the trainer and given its card, and the record."""
+    """Train, and return the network, released from the trainer and with its card, and the record."""
     from weightsmith.networks.card import weights_digest, with_card
     from weightsmith.training.run import History, TrainRecord, TrainRun
 
@@ -238,7 +237,7 @@ def _as_it_was(network: nn.Module, checkpoints: Checkpoints, epoch: int, card: C
 
 
 def write_run(folder: Path, run: TrainRun) -> None:
-    """The files of a finished run: network, history as a table, and last, as its seal, the record."""
+    """Write the files of a finished run: network, history as a table, and last the record, which marks it complete."""
     from weightsmith.networks.files import save
 
     save(run.network, folder / "network.safetensors")

@@ -1,7 +1,7 @@
 """Losses by name, as means over the rows of a batch.
 
-Targets are class numbers, rows of labels (truth values) or rows of values; :func:`usual_loss` says which loss belongs
-to them. A row of probabilities per image (floating point, the shape of the scores) is taken by cross-entropy as well.
+Targets are class numbers, rows of labels (truth values) or rows of values; :func:`usual_loss` gives the loss for each
+kind. Cross-entropy also takes a row of probabilities per image (floating point, the shape of the scores).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def usual_loss(targets: Tensor) -> Loss:
 
 
 def by_row(loss: LossFunction) -> LossFunction:
-    """``loss`` of each row, which weights need: one of ours, or a loss of torch, whose mean is undone.
+    """``loss`` of each row, as weights need it: one of ours, or a loss of torch, without its mean over the batch.
 
     >>> by_row(torch.nn.MSELoss())(torch.zeros(2, 2), torch.tensor([[1.0, 1.0], [2.0, 0.0]]))
     tensor([1., 2.])
@@ -149,8 +149,8 @@ def by_row(loss: LossFunction) -> LossFunction:
     if not isinstance(loss, nn.Module) or getattr(loss, "reduction", None) != "mean":
         name = getattr(loss, "__name__", type(loss).__name__)
         raise UsageError(
-            f"loss {name} gives one mean, and weights need the loss of each row; take {', '.join(Loss.members)}, or a "
-            "loss module of torch"
+            f"loss {name} gives only a mean, but weights need the loss of each row; use {', '.join(Loss.members)}, or "
+            "a loss module of torch"
         )
     single = copy.deepcopy(loss)
     single.reduction = "none"  # type: ignore[assignment]  # torch types every attribute as a tensor or module

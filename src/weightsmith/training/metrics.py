@@ -40,9 +40,9 @@ Metrics = Sequence[MetricFunction | str] | MetricFunction | str
 
 
 def f1(answers: Tensor, targets: Tensor) -> float:
-    """F1 = 2·tp / (2·tp + fp + fn) of each class or label, averaged over those that occur or are called."""
+    """F1 = 2·tp / (2·tp + fp + fn) of each class or label, averaged over those that occur or are predicted."""
     if kind_of(targets) is Kind.VALUES:
-        raise UsageError("f1 is of classes and labels, and these targets are values; take mae or rmse")
+        raise UsageError("f1 is for classes and labels, but these targets are values; use mae or rmse")
     on, called = targets, answers > 0
     if targets.ndim == 1:
         count = answers.shape[1]
@@ -63,7 +63,7 @@ def rmse(answers: Tensor, targets: Tensor) -> float:
 
 def _values(targets: Tensor, name: str) -> Tensor:
     if kind_of(targets) is not Kind.VALUES:
-        raise UsageError(f"{name} is of values, and these targets are {kind_of(targets).value}; take f1")
+        raise UsageError(f"{name} is for values, but these targets are {kind_of(targets).value}; use f1")
     return targets
 
 
@@ -89,7 +89,7 @@ class Metric:
 
 
 def read_metrics(given: Metrics) -> tuple[Metric, ...]:
-    """The metrics that are meant by names and functions."""
+    """The metrics for names and functions."""
     several = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     found = []
     for each in several:
@@ -107,19 +107,19 @@ def read_metrics(given: Metrics) -> tuple[Metric, ...]:
 
 
 class Answers:
-    """What the network gave for the validation rows of an epoch, and what was wanted."""
+    """The outputs of the network for the validation rows of an epoch, and the targets."""
 
     def __init__(self) -> None:
         self._answers: list[Tensor] = []
         self._targets: list[Tensor] = []
 
     def add(self, answers: Tensor, targets: Tensor) -> None:
-        """One more batch."""
+        """Add a batch."""
         self._answers.append(answers.detach().cpu())
         self._targets.append(targets.cpu())
 
     def measured(self, metrics: Sequence[Metric], outputs: Normalisation) -> dict[str, float]:
-        """Every metric by the name of its column; what is not a finite number is refused by name."""
+        """Every metric by the name of its column; one that is not a finite number is refused by name."""
         found = {}
         for metric in metrics:
             answers, targets = torch.cat(self._answers), torch.cat(self._targets)
@@ -151,7 +151,7 @@ def measure(
 ) -> tuple[float, float]:
     """Mean loss and score over all rows of all processes, in evaluation mode; ``feed`` is this process's share.
 
-    ``answers`` collects what the network gave, for metrics. Without ``scoring`` rows are right or wrong.
+    ``answers`` collects the outputs of the network, for metrics. Without ``scoring`` rows are right or wrong.
     """
     network.eval()
     total, correct, rows = 0.0, 0.0, 0.0
@@ -170,10 +170,10 @@ _ALWAYS = ("train_loss", "train_accuracy", "train_r2", "validation_loss", "valid
 
 
 def with_monitors(settings: Settings, kind: Kind, *, validated: bool) -> Settings:
-    """The settings, if what they watch can be watched.
+    """The settings, once their monitored columns are checked.
 
-    Metrics need validation rows, and the name of a column must tell which way is better. A regression has no accuracy:
-    what keeps the best epoch keeps the one with the highest R².
+    Metrics need validation rows, and the name of a column must imply which way is better. A regression has no accuracy:
+    its best epoch is the one with the highest R².
     """
     if settings.metrics and not validated:
         raise UsageError(f"the metric {settings.metrics[0].name} is measured on validation rows: give validation=0.1")

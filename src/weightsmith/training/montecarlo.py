@@ -58,8 +58,8 @@ def monte_carlo(
 
     Our :class:`Dropout`, torch's dropout layers, and the dropout inside torch's recurrent and attention layers count.
     Dropout called as a function cannot be distinguished from the switch of a batch norm: such a network is refused.
-    Each pass draws from its own stream of ``seed``; torch's global generator is left as it was. The batch size decides
-    in which order the draws are used up, so another one gives another sample.
+    Each pass draws from its own stream of ``seed``; torch's global generator does not change. The batch size determines
+    the order in which draws are used, so another one gives another sample.
     """
     if passes < 2:
         raise UsageError(f"passes must be ≥ 2 for a spread, not {passes}")
@@ -80,7 +80,7 @@ def monte_carlo(
         spread=(squares / passes).sqrt().numpy(),
         entropy=entropy.numpy(),
         mean_entropy=mean_entropy.numpy(),
-        # Never negative (H is concave) but for rounding.
+        # Never negative (H is concave) except for rounding.
         mutual_information=(entropy - mean_entropy).clamp(min=0).numpy(),
         passes=passes,
         origin=origin,
@@ -100,7 +100,7 @@ def _entropy(p: Tensor) -> Tensor:
 
 
 class _View(nn.Module):
-    """A wrapper that ignores mode switches, since ``scores`` asks for eval mode."""
+    """A wrapper that ignores mode switches, since ``scores`` sets eval mode."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ def _dropping(network: nn.Module) -> Iterator[_View]:
     generators = [(module, module.generator) for module in dropping if isinstance(module, Dropout)]
     try:
         for module, _ in modes:
-            # torch's fused encoder layer is taken in eval mode only and leaves dropout out without a word.
+            # In eval mode torch uses its fused encoder layer, which silently skips dropout.
             module.training = module in dropping or isinstance(module, nn.TransformerEncoderLayer)
         for drop, _ in generators:
             drop.generator = None

@@ -1,9 +1,9 @@
 """Optimisers by name. The learning rate itself belongs to the schedule.
 
 Symbols: θ the parameters, g their gradient, η the rate of this step, t the step counted from 1. All operations are
-per number, on one flat parameter. Descent with and without momentum is written out; the adaptive ones are torch's own,
-fused into a single pass where torch has that for the processor. What Keras does differently under the same name is
-said below it. torch's other optimisers are had by name (``torch:Adagrad,lr=0.01``) or from a function.
+elementwise, on one flat parameter. Descent with and without momentum is implemented here; the adaptive ones are
+torch's own, fused into a single pass where torch supports that. Docstrings name what Keras does differently under the
+same name. torch's other optimisers are available by name (``torch:Adagrad,lr=0.01``) or from a function.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Optimiser(Option):
 
     @property
     def gain(self) -> float:
-        """How many times η·g one gradient moves θ in the end: 1 / (1 − μ) with momentum μ, else 1.
+        """The total movement of θ by one gradient, in units of η·g: 1 / (1 − μ) with momentum μ, else 1.
 
-        A proximal step has to be as long as the gradient's, so it takes the rate times this. Optimisers that divide
-        by the gradient's own size have no such number; there it is 1, and strengths are relative to that size.
+        A proximal step has to be as long as the gradient's, so it uses the rate times this factor. Optimisers that
+        divide by the size of the gradient have no such factor; there it is 1, and strengths are relative to that size.
         """
         return 1.0
 
@@ -73,7 +73,7 @@ class Optimiser(Option):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The member that ``text`` describes; behind ``torch:`` any argument of that optimiser may be named."""
+        """The member that ``text`` describes; after ``torch:`` any argument of that optimiser may be given."""
         if text.strip().partition(":")[0] != "torch":
             return super().parse(text)
         plain, named = split_items(text.strip().partition(":")[2], text)
@@ -98,12 +98,12 @@ class Sgd(Optimiser, name="sgd"):
     """
 
     def build(self, parameter: nn.Parameter, rate: float) -> Updater:
-        """One addition; torch's optimiser takes as long again for its bookkeeping when the network is small."""
+        """One addition; for a small network the bookkeeping of torch's optimiser would double the time."""
         return _Descent(parameter, rate)
 
 
 class _Descent:
-    """Gradient descent in place, with momentum μ or without; b is kept under torch's own name for it."""
+    """Gradient descent in place, with momentum μ or without; b is stored under torch's name for it."""
 
     def __init__(self, parameter: nn.Parameter, rate: float, momentum: float = 0.0, *, ahead: bool = False) -> None:
         self._parameter, self._momentum, self._ahead = parameter, momentum, ahead
@@ -131,8 +131,8 @@ class _Descent:
 class Momentum(Optimiser, name="momentum"):
     """b ← μ·b + g;  θ ← θ − η·b, with b = 0 before the first step (Polyak 1964, as torch writes it).
 
-    Keras keeps v ← μ·v − η·g and θ ← θ + v: the same path while η is constant. When η changes, here the whole of b
-    follows at once, there the old v goes on at the old rate.
+    Keras has v ← μ·v − η·g and θ ← θ + v: the same path while η is constant. When η changes, the new rate applies to
+    all of b here, while Keras' v keeps the old rate.
 
     >>> Momentum(0.9).gain
     10.000000000000002
@@ -187,7 +187,7 @@ class RmsProp(Optimiser, name="rmsprop"):
 class Adam(Optimiser, name="adam"):
     """m ← β₁·m + (1 − β₁)·g;  v ← β₂·v + (1 − β₂)·g²;  θ ← θ − η·m̂ / (√v̂ + ε) (Kingma & Ba 2015, algorithm 1).
 
-    m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ) take the start at zero out. Keras adds its ε = 10⁻⁷ to the uncorrected √v
+    m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ) correct for the start at zero. Keras adds its ε = 10⁻⁷ to the uncorrected √v
     (the paper's "ε-hat"), which for small gradients makes its first steps shorter.
     """
 
@@ -244,7 +244,7 @@ class NAdam(Optimiser, name="nadam"):
         )
 
 
-_NEEDS_MORE = {"LBFGS": "evaluates the loss several times in a step", "SparseAdam": "takes sparse gradients alone"}
+_NEEDS_MORE = {"LBFGS": "evaluates the loss several times in a step", "SparseAdam": "takes only sparse gradients"}
 
 
 class Torch(Optimiser, name="torch"):
@@ -257,16 +257,16 @@ class Torch(Optimiser, name="torch"):
     """
 
     kind: str = param(doc="the name of a class in torch.optim: Adagrad, RAdam, ASGD …")
-    lr: float | None = param(default=None, gt=0, doc="the rate, where no schedule is given; none: torch's own")
+    lr: float | None = param(default=None, gt=0, doc="the rate, if no schedule is given; none: torch's default")
     arguments: tuple[str, ...] = param(default=(), doc="further arguments, as eps=1e-8")
 
     def check(self) -> None:
-        """The class exists and takes these arguments; numbers are kept as Python writes them."""
+        """Check that the class exists and takes these arguments; numbers are stored as Python writes them."""
         kinds = {name for name, each in vars(torch.optim).items() if inspect.isclass(each) and name != "Optimizer"}
         if self.kind not in kinds:
             raise OptionError(str(UnknownName("optimiser of torch", self.kind, sorted(kinds))))
         if self.kind in _NEEDS_MORE:
-            raise OptionError(f"torch:{self.kind} {_NEEDS_MORE[self.kind]}, which this training does not offer")
+            raise OptionError(f"torch:{self.kind} {_NEEDS_MORE[self.kind]}, which this training does not support")
         values = {key: quote(value) for key, value in self._values.items()}
         object.__setattr__(self, "arguments", tuple(f"{key}={value}" for key, value in values.items()))
         _made(f"torch:{self.kind}", self._function, nn.Parameter(torch.zeros(1)))
@@ -309,7 +309,7 @@ class OwnOptimiser:
         return _rate_of(self.function)
 
     def build(self, parameter: nn.Parameter, rate: float) -> Updater:
-        """What the function gives."""
+        """The optimiser that the function gives."""
         return _at(rate, _made("the function", self.function, parameter))
 
     def __str__(self) -> str:
@@ -317,23 +317,23 @@ class OwnOptimiser:
 
 
 def read_optimiser(given: Any) -> Optimiser | OwnOptimiser:
-    """The optimiser that is meant by an object, text or a function."""
+    """The optimiser for an object, text or a function."""
     if isinstance(given, OwnOptimiser):
         return given
     if isinstance(given, torch.optim.Optimizer):
         kind = type(given).__name__
         raise UsageError(
-            f"optimiser: a {kind} has weights of its own; give a function: lambda p: torch.optim.{kind}(p)"
+            f"optimiser: a {kind} is bound to other weights; give a function: lambda p: torch.optim.{kind}(p)"
         )
     if callable(given) and not isinstance(given, Optimiser):
         made = OwnOptimiser(given)
-        _ = made.usual_rate  # refuses what is no optimiser
+        _ = made.usual_rate  # refuses a function that gives no optimiser
         return made
     return Optimiser.of(given)
 
 
 def _made(name: str, function: Callable[[list[nn.Parameter]], Any], parameter: nn.Parameter) -> Updater:
-    """The optimiser that ``function`` gives for one flat parameter; what cannot take it is refused."""
+    """The optimiser that ``function`` gives for one flat parameter; one that cannot take it is refused."""
     try:
         made = function([parameter])
     except (TypeError, ValueError, RuntimeError, AttributeError) as error:

@@ -51,11 +51,11 @@ from weightsmith.training.watching import Monitor
 
 __all__ = ["TrainingPlan", "TrainingWarning", "data_of", "make_plan"]
 
-_VALIDATION = 0.1  # of the training rows, where something watches the validation and there is none
+_VALIDATION = 0.1  # share of the training rows, if validation is monitored and the data have none
 
 
 class TrainingWarning(UserWarning):
-    """Something in the settings or the data that will probably spoil a run, and what to do about it."""
+    """A problem in the settings or the data that will probably spoil a run, and its remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ class TrainingPlan:
 
     @property
     def loss(self) -> LossFunction:
-        """The loss that was given, or that the targets call for."""
+        """The given loss, or the usual one for the targets."""
         assert self.settings.loss is not None
         return self.settings.loss
 
@@ -87,7 +87,7 @@ class TrainingPlan:
         return self.card.normalisation
 
     def card_after(self, epoch: int) -> Card:
-        """The card of the network after ``epoch``; before training it is still the one that came in."""
+        """The card of the network after ``epoch``; before training it is unchanged."""
         if epoch == 0:
             return self.card
         settings = self.written
@@ -97,7 +97,7 @@ class TrainingPlan:
 
     @property
     def monitor(self) -> Monitor:
-        """The column that says which epoch is best."""
+        """The column that determines the best epoch."""
         if self.settings.stop is not None:
             return self.settings.stop.monitor
         return "train_loss" if self.validation is None else "validation_loss"
@@ -112,9 +112,9 @@ def make_plan(
     processes: int = 1,
     begun: Mapping[str, Any] | None = None,
 ) -> TrainingPlan:
-    """Build, read or copy the network, split the data, and refuse or warn of what will not work.
+    """Build, read or copy the network, split the data, and refuse or warn about what will not work.
 
-    ``begun`` are the settings of the run that goes on: what is left open is not chosen anew.
+    ``begun`` are the settings of a run that is resumed: its choices are kept.
     """
     known, notes = _with_validation(data_of(data), settings)
     module, brings = _network(network, known, settings.seed)
@@ -148,7 +148,7 @@ def make_plan(
     if left_out:
         notes += (
             f"{len(part)} rows in batches of {settings.batch} leave {left_out} over, too few for batch norm: every "
-            f"epoch leaves out {left_out}, others each time",
+            f"epoch leaves out {left_out}, different ones each time",
         )
     return TrainingPlan(
         network=module,
@@ -179,7 +179,7 @@ def make_plan(
 def _normalisation(
     module: nn.Module, data: Data, settings: Settings, *, brings: bool
 ) -> tuple[Normalisation, tuple[str, ...]]:
-    """How inputs are normalised, and a note if it was not asked for; a loaded or trained network has its own way."""
+    """The normalisation of the inputs, and a note if it was chosen here; a loaded or trained network has its own."""
     chosen = settings.normalise or (card_of(module).normalisation if brings else data.normalisation)
     if input_type(module) == torch.int64:
         if settings.normalise is not None and settings.normalise.mean:
@@ -192,7 +192,7 @@ def _normalisation(
 
 
 def _of_targets(data: Data, scale: Normalisation) -> tuple[str, ...]:
-    """What is learnt, if it is not one of several classes."""
+    """A note on the targets, if they are not classes."""
     names = ", ".join(data.classes[:5]) + (" …" if len(data.classes) > 5 else "")
     if data.kind is Kind.LABELS:
         return (f"one output for each of {len(data.classes)} labels ({names}): above 0 means on",)
@@ -207,10 +207,10 @@ def _of_targets(data: Data, scale: Normalisation) -> tuple[str, ...]:
 def _chosen(
     settings: Settings, network: nn.Module, data: Data, begun: Mapping[str, Any] | None, *, trained: bool
 ) -> tuple[Settings, tuple[str, ...]]:
-    """The settings with optimiser, schedule and stop chosen, and why; those of a run that was begun stay."""
+    """The settings with optimiser, schedule and stop chosen, and the reason; a resumed run keeps its own."""
     span = Span(-(-len(data.split("train")) // settings.batch), settings.epochs)
     choice = starting(network, span, trained=trained, validation=data.validation is not None, kind=data.kind)
-    older = starting(network, span, trained=True)  # what was taken before there was a choice
+    older = starting(network, span, trained=True)  # the defaults of earlier versions
     if begun is not None and (begun["optimiser"], begun["schedule"]) == (str(older.optimiser), str(older.schedule)):
         return settings.with_choice(older), ()
     chosen = settings.with_choice(choice)
@@ -243,7 +243,7 @@ def _is_file_name(text: str) -> bool:
 
 
 def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, ...]]:
-    """The data with a validation split where one is asked for or needed."""
+    """The data with a validation split, if one is requested or needed."""
     data.split("train")
     fraction = settings.validation
     if data.validation is not None:
@@ -261,7 +261,7 @@ def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, .
 def _fitting(card: Card, data: Data, outputs: int) -> Card:
     """The card with the shape of the inputs and the class names of the outputs.
 
-    Old names stay if the data have none or agree; else those of the data, else none.
+    The card's names stay if the data have none or agree; else the data's names are used, if their number fits.
     """
     nameless = data.name == NAMELESS or not data.classes
     names = data.classes if len(data.classes) == outputs else ()

@@ -1,9 +1,9 @@
 """Presets: named combinations of settings.
 
 ``spike-ready`` prepares a network for conversion into a spiking one (seed 000): a spiking neuron has neither bias nor
-batch norm, ReLU is what its rate computes, average pooling passes rates on where maximum pooling does not, and signed
-Bernoulli spikes need inputs in [−1, 1], which the normalisation 0.5/0.5 makes of pixels. The L4-balance penalty makes
-the L4 norms of the first layer's units equal, so that the conversion has nothing left to adjust.
+batch norm, its rate computes a ReLU, average pooling preserves rates but maximum pooling does not, and signed Bernoulli
+spikes need inputs in [−1, 1], to which the normalisation 0.5/0.5 maps pixels. The L4-balance penalty makes the L4 norms
+of the first layer's units equal, so that the conversion need not adjust them.
 
 >>> ready = spike_ready("mlp:300,100,activation=elu")
 >>> str(ready.architecture), str(ready.normalisation), str(ready.penalties[0])
@@ -57,11 +57,11 @@ class Preset(Record):
 def spike_ready(network: Architecture | str, *, strength: float = _STRENGTH) -> Preset:
     """``network`` without bias and batch norm, with average pooling and ReLU, for inputs in [−1, 1].
 
-    ``strength`` is that of the L4-balance penalty. Architectures that cannot do without what has to go are refused.
+    ``strength`` is that of the L4-balance penalty. Architectures that need batch norm or bias are refused.
     """
     if isinstance(network, str) and is_factory(network):
         raise UsageError(
-            f"{network} is code of your own, which a preset cannot rebuild; take mlp, cnn, vgg or paper-resnet"
+            f"{network} is code of your own, which a preset cannot rebuild; use mlp, cnn, vgg or paper-resnet"
         )
     architecture = Architecture.parse(network) if isinstance(network, str) else network
     if type(architecture) not in _CONVERTIBLE:
@@ -69,7 +69,7 @@ def spike_ready(network: Architecture | str, *, strength: float = _STRENGTH) -> 
         raise UsageError(f"{architecture.name} cannot be built without batch norm or bias; spike-ready takes {known}")
     wanted = dict(_CONVERTIBLE[type(architecture)])
     if isinstance(architecture, Mlp) and architecture.dropout_kind == "alpha":
-        wanted["dropout_kind"] = None  # alpha dropout is made for SELU's negative limit, which ReLU has not
+        wanted["dropout_kind"] = None  # alpha dropout is made for SELU's negative limit, which ReLU lacks
     asked = {name: getattr(architecture, name) for name in wanted}
     changes = tuple(
         f"{name}={quote(asked[name])} became {quote(wanted[name])}" for name in wanted if asked[name] != wanted[name]

@@ -28,10 +28,10 @@ class Stopped(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EpochRow(Record):
-    """One epoch: the rate of its last step; loss and accuracy on the batches as they were trained on (dropout and
-    augmentation included, the weights moving), and on the validation split after it; the penalties' value; the share
-    of steps whose gradient was clipped; what metrics and hooks measured. A regression has no accuracy, but
-    ``train_r2`` and ``validation_r2``."""
+    """One epoch: the rate of its last step; loss and accuracy on the training batches (with dropout and augmentation,
+    while the weights change), and on the validation split after it; the value of the penalties; the share of steps
+    whose gradient was clipped; the values of metrics and hooks. A regression has ``train_r2`` and ``validation_r2``
+    instead of accuracies."""
 
     epoch: int
     steps: int
@@ -45,7 +45,7 @@ class EpochRow(Record):
     extra: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def value(self, column: str) -> float | None:
-        """A column of the row, those of the hooks included."""
+        """A column of the row, including those of hooks."""
         if column in self.extra:
             return self.extra[column]
         names = [field.name for field in dataclasses.fields(self) if field.name != "extra"]
@@ -88,7 +88,7 @@ class TrainRecord(Record):
     """The record of a training run, without its weights.
 
     ``restored`` is the epoch whose weights the network has: the last one, or the best one (by ``monitor``) when early
-    stopping asks for it or the run diverged; 0 means the weights before training. ``settings`` holds every option in
+    stopping requires it or the run diverged; 0 means the weights before training. ``settings`` holds every option in
     its text form.
     """
 
@@ -122,7 +122,7 @@ class EpochEnd:
 
 
 class StopTraining(Exception):
-    """Raised by a hook, it ends the run after the present epoch, with its text as the reason."""
+    """Raise it in a hook to end the run after the present epoch, with its text as the reason."""
 
 
 Hook = Callable[[EpochEnd], Mapping[str, float] | None]
@@ -132,7 +132,7 @@ Hook = Callable[[EpochEnd], Mapping[str, float] | None]
 class Progress:
     """The progress of training: counted from 1; means over the epoch so far; ``left`` in seconds, None at the start.
 
-    ``accuracy`` is the mean score of the rows, of a regression R².
+    ``accuracy`` is the mean score of the rows, R² for a regression.
     """
 
     epoch: int
@@ -174,7 +174,7 @@ class TrainRun(Displayed):
 
     @property
     def gradients(self) -> GradientDiagnosis | None:
-        """The diagnosis of vanishing and exploding gradients, if it was asked for."""
+        """The diagnosis of vanishing and exploding gradients, if it was requested."""
         return self.record.gradients
 
     def checkpoint(self, epoch: int) -> nn.Module:

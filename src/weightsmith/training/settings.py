@@ -27,9 +27,9 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of :func:`weightsmith.train` as objects; ``normalise`` None leaves it to network and data.
+    """The options of :func:`weightsmith.train` as objects.
 
-    ``loss`` None is the usual one of the targets.
+    ``normalise`` None means the normalisation of network or data, ``loss`` None the usual loss of the targets.
     ``left_open``: neither optimiser nor schedule was given, and both are chosen when the network is known.
     """
 
@@ -100,7 +100,7 @@ class Settings:
         )
 
     def with_choice(self, choice: StartingChoice) -> Settings:
-        """The settings with what was left open chosen; a stop that was given stays."""
+        """The settings with the chosen optimiser and schedule; a stop that was given stays."""
         return replace(
             self,
             optimiser=choice.optimiser,
@@ -111,7 +111,7 @@ class Settings:
 
     @property
     def watches_validation(self) -> bool:
-        """Whether the schedule or the stop looks at the validation split."""
+        """Whether the schedule or the stop monitors the validation split."""
         columns = (self.schedule.monitor, None if self.stop is None else self.stop.monitor)
         return any(column is not None and column.startswith("validation") for column in columns)
 

@@ -1,7 +1,7 @@
 """The stages of transfer learning on one cut of the base (frozen, then with its top blocks free), and the remedies.
 
-What is frozen follows from the cut and the stage alone and is set anew whenever a stage begins, so a run that was
-interrupted and goes on freezes what it had frozen.
+The frozen layers follow from the cut and the stage alone and are set whenever a stage begins, so a resumed run freezes
+the same layers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["ByData", "Drop", "Remedy", "Replace", "ReusedPart", "TransferRecipe"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TransferStage(Record):
-    """One training of the recipe: what was frozen, and what came out on the validation images.
+    """One training of the recipe: the frozen parameters, and the result on the validation images.
 
     ``accuracy`` has a Wilson interval; ``gain`` compares, image by image (McNemar), with the best stage before.
     """
@@ -56,7 +56,7 @@ class TransferStage(Record):
 
 @dataclasses.dataclass(frozen=True)
 class Tried:
-    """A stage with its network and the validation images it has right."""
+    """A stage with its network and the validation images it gets right."""
 
     stage: TransferStage
     network: nn.Module
@@ -79,7 +79,7 @@ class TransferRecipe:
     options: Mapping[str, Any]
 
     def graft(self, cut: ReusedPart) -> nn.Module:
-        """The base cut and given its head, the fresh blocks drawn."""
+        """The cut base with its new head, its fresh blocks initialised."""
         network = graft(
             self.base, self.data.input_shape, self.data.classes, reuse=cut.reuse, seed=self.seed, **self.top
         )
@@ -134,7 +134,7 @@ class TransferRecipe:
         part = self.data.split("validation")
         chosen = {name: self.options[name] for name in ("device", "threads") if name in self.options}
         answers = scores(network, part.x, **chosen)
-        # An answer that is not finite is wrong, whatever its largest value is.
+        # An output that is not finite is wrong, even if its largest value is right.
         right: NDArray[np.bool_] = ((answers.argmax(1) == part.y) & answers.isfinite().all(1)).numpy()
         return right
 
@@ -167,18 +167,18 @@ def _name(cut: ReusedPart, unfrozen: int) -> str:
 # Remedies when transfer did not help: drop or reinitialise the top blocks of the base.
 #
 # The slides (seed 002): if freezing and unfreezing "do not produce an accurate DNN", then with too little data drop
-# the top hidden layers and repeat; otherwise replace them rather than drop them. A dropped block is gone; a replaced
-# one stays where it is, but its weights are drawn anew and trained from the start together with the head.
+# the top hidden layers and repeat; otherwise replace them rather than drop them. A dropped block is removed; a replaced
+# one stays in place, but its weights are re-initialised and trained together with the head.
 #
-# >>> Drop().after(Cut(10), images=100), Replace(layers=2).after(Cut(10), images=5000)
-# (Cut(reuse=9, fresh=0), Cut(reuse=10, fresh=2))
-# >>> [ByData(enough=500).after(Cut(10), images) for images in (100, 5000)]
-# [Cut(reuse=9, fresh=0), Cut(reuse=10, fresh=1)]
+# >>> Drop().after(ReusedPart(10), images=100), Replace(layers=2).after(ReusedPart(10), images=5000)
+# (ReusedPart(reuse=9, fresh=0), ReusedPart(reuse=10, fresh=2))
+# >>> [ByData(enough=500).after(ReusedPart(10), images) for images in (100, 5000)]
+# [ReusedPart(reuse=9, fresh=0), ReusedPart(reuse=10, fresh=1)]
 
 
 @dataclass(frozen=True)
 class ReusedPart:
-    """The reused part of the base: ``reuse`` blocks, the top ``fresh`` of them with weights drawn anew."""
+    """The reused part of the base: ``reuse`` blocks, the top ``fresh`` of them re-initialised."""
 
     reuse: int
     fresh: int = 0
@@ -193,7 +193,7 @@ class Remedy(Option):
     """The family of remedies."""
 
     layers: int = param(default=1, ge=1, doc="top blocks that are dropped or replaced each time", kw_only=True)
-    rounds: int = param(default=1, ge=1, doc="how many times at most", kw_only=True)
+    rounds: int = param(default=1, ge=1, doc="number of rounds at most", kw_only=True)
 
     @abstractmethod
     def drops(self, images: float) -> bool:

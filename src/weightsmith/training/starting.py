@@ -1,13 +1,13 @@
-"""How training starts where neither optimiser nor schedule is given: a recipe by the kind of network.
+"""The default optimiser and schedule, if neither is given: a recipe by the kind of network.
 
-The slides (seed 002) advise a schedule in place of a constant rate, and early stopping with the best weights. Chosen
-are one cycle (Smith & Topin 2018), which brings its own warm-up, and
+The slides (seed 002) advise a schedule in place of a constant rate, and early stopping with the best weights. The
+choice is one cycle (Smith & Topin 2018), which includes a warm-up, and
 
     convolutions with batch norm     Nesterov's momentum: the norm keeps high rates stable
     any other network                AdamW, whose step length does not depend on the scale of the gradient
 
-A network that comes trained (from a file, or with a lineage) goes on at a constant, low rate: a cycle would begin by
-forgetting. Whoever names an optimiser or a schedule gets that, and nothing else is chosen.
+A network that is already trained (from a file, or with a lineage) continues at a constant, low rate: a cycle would make
+it forget. If an optimiser or a schedule is given, nothing else is chosen.
 
 >>> choice = starting(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), Span(steps=100, epochs=10))
 >>> str(choice.optimiser), str(choice.schedule), str(choice.stop)
@@ -28,16 +28,16 @@ from weightsmith.training.stopping import EarlyStopping, Stop
 __all__ = ["StartingChoice", "starting"]
 
 # Peaks of the cycle at batches of 32, chosen on held-back training rows of Fashion-MNIST, CIFAR-10 and
-# digits: in few steps only a high rate gets anywhere, in many it costs a point (Fashion-MNIST, 939 steps).
+# digits: in few steps only a high rate learns enough, in many it costs a point (Fashion-MNIST, 939 steps).
 _PEAK_NORMED, _PEAK_OTHER, _PEAK_BRIEF = 0.05, 0.003, 0.01
 _BRIEF = 500  # steps
-_SHORT = 20  # steps; a shorter run has no time to rise
-_PATIENCE = 5  # epochs at least; half of a longer run, because a cycle is at its best at its end
+_SHORT = 20  # steps; a shorter run has no warm-up
+_PATIENCE = 5  # epochs at least; half of a longer run, because a cycle is best at its end
 
 
 @dataclasses.dataclass(frozen=True)
 class StartingChoice:
-    """What was chosen, and why in a sentence."""
+    """The choice, and its reason in a sentence."""
 
     optimiser: Optimiser
     schedule: Schedule
@@ -50,7 +50,7 @@ def starting(
 ) -> StartingChoice:
     """The choice for ``network`` and a run of this length.
 
-    Without ``validation`` rows there is nothing to watch, and the weights of the last epoch stay.
+    Without ``validation`` rows nothing is monitored, and the weights of the last epoch are kept.
     """
     if trained:
         optimiser = Momentum()
@@ -61,7 +61,7 @@ def starting(
     modules = list(network.modules())
     convolutions = any(isinstance(module, nn.modules.conv._ConvNd) for module in modules)
     if convolutions and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
-        why = "convolutions with batch norm stand high rates with momentum"
+        why = "convolutions with batch norm tolerate high rates with momentum"
         schedule = _cycle(_PEAK_NORMED, span)
         return StartingChoice(Nesterov(), schedule, stop, _sentence(why, schedule, stop))
     why = "AdamW trains networks without batch norm safely at one rate"
@@ -77,5 +77,5 @@ def _sentence(why: str, schedule: OneCycle, stop: Stop | None) -> str:
     kept = (
         "the best weights on the validation rows are kept" if stop else "no validation rows: the last weights are kept"
     )
-    cycle = "rises for a third of the run and falls to nothing" if schedule.warm else "falls to nothing in a short run"
-    return f"{why}; one cycle {cycle}; {kept}"
+    cycle = "rises for a third of the run and falls to almost 0" if schedule.warm else "falls to almost 0 in a short run"
+    return f"{why}; the rate of one cycle {cycle}; {kept}"

@@ -23,10 +23,10 @@ class Stop(Option):
     @property
     @abstractmethod
     def restore(self) -> bool:
-        """Whether the weights of the best epoch are put back at the end of the run."""
+        """Whether the weights of the best epoch are restored at the end of the run."""
 
     breaks_ties: ClassVar[bool] = False
-    """Whether of two epochs with the same value the one with the smaller validation loss is the better."""
+    """Whether the smaller validation loss decides between two epochs with the same value."""
 
     @abstractmethod
     def observe(self, watch: Watch, epoch: int, value: float) -> Watch:
@@ -41,7 +41,7 @@ class EarlyStopping(Stop, name="early"):
     """Early stopping: end the run after exactly p epochs in a row without improvement (seed 002; Keras' counting).
 
     p is ``patience`` (0 means 1, as in Keras). An epoch improves if it beats the best by more than ``min_delta``, an
-    absolute difference; accuracies are to rise, losses to fall, and NaN is no improvement. With ``restore`` the network
+    absolute difference; accuracies should rise, losses fall, and NaN is no improvement. With ``restore`` the network
     ends with the weights of the best epoch, also if the run reaches its last epoch.
 
     >>> stop, watch = EarlyStopping(patience=2), Watch()
@@ -56,10 +56,10 @@ class EarlyStopping(Stop, name="early"):
     patience: int = param(default=5, ge=0, doc="p, epochs in a row without improvement")
     monitor: Monitor = param(default="validation_loss", doc="the column of the history that is watched")
     min_delta: float = param(default=0.0, ge=0, lt=math.inf, doc="least improvement, absolute")
-    restore: bool = param(default=True, doc="put the best epoch's weights back")
+    restore: bool = param(default=True, doc="restore the best epoch's weights")
 
     def observe(self, watch: Watch, epoch: int, value: float) -> Watch:
-        """One more epoch: a new best, or one more of waiting."""
+        """The watch after one more epoch: a new best, or one more epoch of waiting."""
         better = improves(value, watch.best, self.monitor, self.min_delta)
         return after_epoch(watch, epoch, value, better=better)
 
@@ -69,7 +69,7 @@ class EarlyStopping(Stop, name="early"):
 
 
 class KeepBest(Stop, name="best"):
-    """Run all epochs, and end with the weights of the best: most right, then the smaller validation loss."""
+    """Run all epochs, and end with the weights of the best: best monitored value, then smallest validation loss."""
 
     monitor: Monitor = param(default="validation_accuracy", doc="the column of the history that is watched")
 
@@ -77,7 +77,7 @@ class KeepBest(Stop, name="best"):
     breaks_ties = True
 
     def observe(self, watch: Watch, epoch: int, value: float) -> Watch:
-        """One more epoch."""
+        """The watch after one more epoch."""
         return after_epoch(watch, epoch, value, better=improves(value, watch.best, self.monitor))
 
     def stops(self, watch: Watch) -> bool:

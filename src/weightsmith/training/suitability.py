@@ -31,14 +31,14 @@ __all__ = [
 
 LARGE_INPUTS = "inputs reach"
 _PHOTOGRAPH = 16  # pixels a side; smaller images are symbols or features
-_LARGE, _SAMPLE, _PIECE = 20.0, 1000, 50  # inputs beyond this spoil the first steps at customary rates; rows looked at
+_LARGE, _SAMPLE, _PIECE = 20.0, 1000, 50  # inputs beyond this spoil the first steps at usual rates; rows checked
 
 
 def check_finite(data: Data) -> None:
-    """Refuse NaN and infinity in what is trained on or watched, naming the row."""
+    """Refuse NaN and infinity in the training and validation rows, naming the row."""
     for name, part in data.splits.items():
         if name == "test" or not part.x.is_floating_point() or isinstance(part.x, StreamedRows):
-            continue  # streamed rows are looked at as they are read
+            continue  # streamed rows are checked as they are read
         if not math.isfinite(_largest(part.x)):
             row = int((~torch.isfinite(part.x)).nonzero()[0, 0])
             raise DataMismatch(f"{data.name}: row {row} of the {name} split holds nan or infinity")
@@ -61,7 +61,7 @@ def check_labels(data: Data, outputs: int) -> None:
 
 
 def check_state(network: nn.Module) -> None:
-    """Refuse a network that keeps state which is not a tensor: no file of ours could hold it."""
+    """Refuse a network that keeps state which is not a tensor: our files cannot hold it."""
     strange = [name for name, value in network.state_dict().items() if not isinstance(value, Tensor)]
     if strange:
         raise UsageError(f"{strange[0]}: the network keeps state that is not a tensor, which no file of ours can hold")
@@ -97,7 +97,7 @@ def check_loss(loss: LossFunction, scores: Tensor, labels: Tensor) -> None:
 
 
 def doubts(data: Data, batch: int, normalisation: Normalisation = NONE, *, tokens: bool = False) -> tuple[str, ...]:
-    """Warnings about what is allowed but probably not meant, a sentence each; ``tokens`` have no size."""
+    """Warnings about what is allowed but probably not intended, a sentence each; ``tokens`` have no size."""
     part, found = data.split("train"), []
     if batch > len(part):
         found.append(f"batch {batch} is larger than the {len(part)} training rows: every epoch is a single step")
@@ -107,18 +107,18 @@ def doubts(data: Data, batch: int, normalisation: Normalisation = NONE, *, token
         shown = ", ".join(empty[:5]) + (" …" if len(empty) > 5 else "")
         found.append(f"{len(empty)} of {len(data.classes)} classes have no training row ({shown}): none can be learnt")
     if sum(count > 0 for count in counts) == 1:
-        found.append("all training rows belong to one class: there is nothing to tell apart")
+        found.append("all training rows belong to one class: there is nothing to distinguish")
     sample = slices_of(part.take(slice(0, _SAMPLE)).x, _PIECE)  # as floats, 1000 large images would fill the memory
     if not tokens and (largest := max(_largest(normalisation.apply(rows)) for rows in sample)) > _LARGE:
         found.append(
             f"{LARGE_INPUTS} {largest:.3g}: bring them to about 1 (normalise=standard; float images: divide by 255, or "
-            "hand them in as uint8), else the first steps are far too long"
+            "pass them as uint8), else the first steps are far too long"
         )
     return tuple(found)
 
 
 def augmentation_advice(network: nn.Module, part: Split, augment: Augment) -> str | None:
-    """To augment natural images (in colour, to a network that convolves them), if nothing is augmented yet."""
+    """Advice to augment natural images (in colour, for a convolutional network), if they are not augmented yet."""
     natural = part.x.dim() == 4 and part.x.shape[1] == 3 and min(part.x.shape[2:]) >= _PHOTOGRAPH
     convolves = any(isinstance(module, nn.Conv2d) for module in network.modules())
     if not (natural and convolves and isinstance(augment, NoAugment)):
@@ -127,11 +127,11 @@ def augmentation_advice(network: nn.Module, part: Split, augment: Augment) -> st
 
 
 def doubts_of_scores(scores: Tensor, loss: LossFunction, classes: int = 0) -> tuple[str, ...]:
-    """Whether the outputs look like probabilities where scores are wanted, or are more than the classes of the data."""
+    """Warnings if the outputs look like probabilities instead of scores, or outnumber the classes of the data."""
     if classes and classes < scores.shape[1]:
         return (
-            f"the data have {classes} classes, the network {scores.shape[1]} outputs: those left over are trained "
-            "away; ws.transfer puts a new head on a trained network",
+            f"the data have {classes} classes, the network {scores.shape[1]} outputs: it will unlearn the others; "
+            "ws.transfer puts a new head on a trained network",
         )
     sums = scores.sum(1)
     if (
@@ -142,7 +142,7 @@ def doubts_of_scores(scores: Tensor, loss: LossFunction, classes: int = 0) -> tu
         return ()
     return (
         "the outputs of the network are probabilities (they add up to 1), but cross-entropy takes the softmax itself: "
-        "leave the last Softmax out, or little will be learnt",
+        "remove the last Softmax, or little will be learnt",
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["NOT_VARIED", "train_sweep"]
 
 NOT_VARIED = ("seed", "threads", "keep", "diagnose")
-"""Options of ``train`` that a sweep does not pass on: it gives the seed itself, and its rows hold no more."""
+"""Options of ``train`` that a sweep does not pass on: it sets the seed itself, and its rows do not hold the others."""
 
 
 @verb
@@ -41,11 +41,11 @@ def train_sweep(
     on_row: Callable[[dict[str, Any]], object] | None = None,
     **fixed: Any,
 ) -> SweepTable:
-    """Train once for every setting and seed; ``fixed`` holds for all of them, unless a setting says otherwise.
+    """Train once for every setting and seed; ``fixed`` applies to all of them, unless a setting overrides it.
 
     A setting may hold any option of ``train``, any parameter of the network (``activation``, ``dropout`` …), and the
-    shorthands ``rate`` (of the schedule, whichever it is), ``width`` and ``depth`` (of an MLP's hidden layers).
-    ``data`` are best given by name (and ``path``): each worker then reads them itself. The rest is that of
+    shorthands ``rate`` (of any schedule), ``width`` and ``depth`` (of an MLP's hidden layers). ``data`` are best given
+    by name (and ``path``): each worker then reads them itself. The other arguments are those of
     :func:`weightsmith.core.sweep.sweep`.
     """
     from weightsmith.training.sweeping import run_sweep

@@ -1,8 +1,8 @@
 """The work of a training sweep: one row per run.
 
 A setting may hold any option of :func:`~weightsmith.training.loop.train`, any parameter of the network (``activation``,
-``dropout``, ``batch_norm`` …), and three shorthands for what is usually searched: ``rate`` (of the schedule, whichever
-it is), ``width`` and ``depth`` (of an MLP's hidden layers).
+``dropout``, ``batch_norm`` …), and three shorthands for what is usually searched: ``rate`` (of any schedule), ``width``
+and ``depth`` (of an MLP's hidden layers).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run_sweep(
 ) -> SweepTable:
     """The work of :func:`weightsmith.training.sweep.train_sweep`; ``how`` are keywords of the sweep itself."""
     for setting in settings:
-        _check(training_options({**fixed, **setting}))  # errors are raised before the first run, not after it
+        _check(training_options({**fixed, **setting}))  # so that errors are raised before the first run
     digest = _read(data, path, None).digest()
     inputs = {"data": digest, **{name: _text(value) for name, value in fixed.items()}}
     function = functools.partial(train_once, data=data, path=path, digest=digest, **fixed)
@@ -58,9 +58,9 @@ def train_once(
 ) -> dict[str, Any]:
     """One run as a flat row: epochs, why it ended, losses and accuracies (last and best), health of the gradients.
 
-    The test accuracy is that of the weights the run ends with. A run that diverged has neither validation nor test
-    figures: a mean over seeds must not take in what the untrained network happened to score. With ``digest`` (of the
-    data) a process reads data given by name once for all its runs, and refuses others than those.
+    The test accuracy is that of the final weights. A run that diverged has neither validation nor test figures: a mean
+    over seeds must not include the chance score of an untrained network. With ``digest`` (of the data) a process reads
+    data given by name once for all its runs, and refuses other data.
     """
     known = _read(data, path, digest)
     with warnings.catch_warnings():
@@ -120,7 +120,7 @@ def _with_rate(schedule: Any, rate: float) -> Schedule:
     given = as_schedule(schedule, rate)
     if isinstance(given, OwnSchedule) or "rate" not in {field.name for field in dataclasses.fields(given)}:
         raise OptionError(f"{given} has no single rate that could be varied; vary the schedule itself")
-    return dataclasses.replace(given, rate=rate)  # type: ignore[call-arg]  # just looked at
+    return dataclasses.replace(given, rate=rate)  # type: ignore[call-arg]  # just checked
 
 
 def _shaped(network: Any, changes: dict[str, Any]) -> Architecture | str:
@@ -129,7 +129,7 @@ def _shaped(network: Any, changes: dict[str, Any]) -> Architecture | str:
         return str(Factory.parse(network).with_options(**changes))
     if not isinstance(network, Architecture):
         if not isinstance(network, str) or Path(network).exists():
-            raise UsageError(f"{network} is no architecture, so {', '.join(changes)} cannot be varied; take mlp:50,50")
+            raise UsageError(f"{network} is no architecture, so {', '.join(changes)} cannot be varied; use mlp:50,50")
         network = Architecture.parse(network)
     architecture: Architecture = network
     width, depth = changes.pop("width", None), changes.pop("depth", None)
@@ -176,7 +176,7 @@ def _row(run: TrainRun, data: Data) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """The text form of an option for the sweep's journal; refused where it could be taken for another."""
+    """The text form of an option for the sweep's journal; refused if it could be confused with another."""
     if callable(value) and not isinstance(value, Option | nn.Module):
         check_identity(getattr(value, "__name__", type(value).__name__), value)
     if isinstance(value, nn.Module):

@@ -1,7 +1,7 @@
-"""What a network learns of the data's targets: a label for two classes and one output, scaled values, and weights.
+"""Targets as a network learns them: a label for two classes and one output, scaled values, and weights of rows.
 
-Values are brought to mean 0 and deviation 1 over the training rows, as inputs of a table are: a network starts with
-answers around 0, and would take an epoch to reach prices in thousands. The card keeps the scale. Weights have mean 1,
+Values are scaled to mean 0 and deviation 1 over the training rows, like the inputs of a table: a network starts with
+outputs around 0, and would take an epoch to reach prices in thousands. The card stores the scale. Weights have mean 1,
 so that rates and losses keep their size; class weights ``balanced`` are
 
     w_c = n / (k·n_c),   n training rows, k classes, n_c rows of the class
@@ -27,18 +27,18 @@ __all__ = ["ClassWeights", "imbalance", "learnt", "outputs_for", "read_class_wei
 
 ClassWeights = Mapping[str, float] | str | None
 
-_UNEVEN = 10  # times as many rows as the rarest class has, from which it is said
+_UNEVEN = 10  # ratio of the largest to the smallest class above which a note is given
 
 
 def outputs_for(data: Data) -> int:
-    """How many outputs a network needs that is built for ``data``."""
+    """The number of outputs of a network built for ``data``."""
     return len(data.classes) or 1 + int(data.split("train").y.max())
 
 
 def learnt(data: Data, outputs: int, card: Normalisation = NONE) -> tuple[Data, Normalisation]:
-    """``data`` with the targets that a network of so many ``outputs`` learns, and the scale of its answers.
+    """``data`` with the targets that a network with this number of ``outputs`` learns, and the scale of its outputs.
 
-    ``card`` is the scale that a trained network brings.
+    ``card`` is the scale stored with a trained network.
     """
     if data.kind is Kind.CLASSES and outputs == 1 and len(data.classes) == 2:
         made = {name: dataclasses.replace(part, y=(part.y == 1)[:, None]) for name, part in data.splits.items()}
@@ -46,7 +46,7 @@ def learnt(data: Data, outputs: int, card: Normalisation = NONE) -> tuple[Data, 
     if data.kind is not Kind.VALUES:
         return data, NONE
     if data.split("train").y.shape[1] != outputs:
-        return data, NONE  # refused by name where labels are checked
+        return data, NONE  # refused when labels are checked
     train = data.split("train").y
     if bool((train == train[:1]).all(dim=0).any()):
         column = int((train == train[:1]).all(dim=0).nonzero()[0, 0])
@@ -95,7 +95,7 @@ def _pair(text: str) -> tuple[str, float]:
 
 
 def weighted(data: Data, class_weights: str | None) -> Split:
-    """The training rows with the weights that they bring, times those of their classes, with mean 1."""
+    """The training rows with their own weights, times those of their classes, with mean 1."""
     part = data.split("train")
     if class_weights is None and part.weights is None:
         return part
@@ -138,5 +138,5 @@ def imbalance(data: Data) -> tuple[str, ...]:
         return ()
     return (
         f"the largest class has {most:,} training rows, the smallest {least:,}: a network may well ignore it; "
-        "class_weights=balanced counts all classes alike, and recall by class says more than accuracy",
+        "class_weights=balanced weights all classes equally, and recall by class says more than accuracy",
     )

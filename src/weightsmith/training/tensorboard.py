@@ -19,9 +19,9 @@ class TensorBoard:
         with TensorBoard("runs/board") as board:
             ws.train(network, data, hooks=[alpha, board])
 
-    Values of other hooks are written as well if they come before it. A run that is resumed goes on in the same
-    folder: events after the epoch at which it resumes are purged. Of several processes only the
-    first one writes. Each epoch is on the disk when its hook returns; :meth:`close` only ends the file.
+    Values of other hooks are written as well if they come before it. A resumed run continues in the same folder: events
+    after the epoch at which it resumes are purged. Of several processes only the first one writes. Each epoch is on
+    disk when its hook returns; :meth:`close` only ends the file.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -29,7 +29,7 @@ class TensorBoard:
         self._open: Any = None
         try:
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:  # here, before the training and not after its first epoch
+        except ImportError as error:  # raised here, before the training, not after its first epoch
             raise MissingExtra("TensorBoard logging", "tensorboard") from error
         self._writer = SummaryWriter
 

@@ -32,7 +32,7 @@ from weightsmith.training.watching import improves
 __all__ = ["Clock", "Ended", "Total", "Trainer"]
 
 
-_PROBED_EARLY = frozenset((1, 2, 4, 8, 16))  # steps beside the first of each epoch: most runs that fail do so at once
+_PROBED_EARLY = frozenset((1, 2, 4, 8, 16))  # in addition to the first step of each epoch: most failing runs fail early
 _NETWORK, _BEST, _OPTIMISER = "network/", "best/", "optimiser/"
 
 
@@ -46,7 +46,7 @@ class Ended:
 
 
 class _Diverged(Exception):
-    """The loss or the weights are no longer finite; the text says where."""
+    """The loss or the weights are no longer finite; the message says where."""
 
 
 class Trainer:
@@ -76,16 +76,16 @@ class Trainer:
         self._scoring = scoring_of(plan.validation.y) if plan.validation is not None and differ else None
         weights = any(value.dim() > 1 for value in plan.network.parameters())
         self._probe = Probe(plan.network) if diagnose and members.first and weights else None
-        self._asked: str | None = None  # why a hook wants the run to end
+        self._asked: str | None = None  # why a hook ends the run
         self._rates: dict[str, float] = {}  # factors by layer, which hooks may set
-        self._probed = 0  # steps that stand in the standing
+        self._probed = 0  # measured steps that the state holds already
         self._best = self._state()
         self._clock = Clock(progress if members.first else None, plan.span.epochs * plan.span.steps)
         self.state = TrainingState()
         self._persistent = frozenset(plan.network.state_dict())
 
     def run(self) -> Ended:
-        """All epochs that are left."""
+        """Run the remaining epochs."""
         self._resume()
         if not self.state.rows:
             self._keep_weights(0)
@@ -157,7 +157,7 @@ class Trainer:
         try:
             return self._stepper(x, y, rows, rate)
         except NotFinite:
-            if self._team.size == 1:  # other processes would wait for ever
+            if self._team.size == 1:  # other processes would wait forever
                 with suppress(NotFinite), self._probe.step(number):
                     self._stepper(x, y, rows, rate, watched=True)
             raise
@@ -194,7 +194,7 @@ class Trainer:
         measured = dict(row.extra)
         self._plan.network.eval()
         for hook in self._hooks:
-            seen = dataclasses.replace(row, extra=dict(measured))  # what the hooks before it measured included
+            seen = dataclasses.replace(row, extra=dict(measured))  # including the values of earlier hooks
             try:
                 found = hook(EpochEnd(self._plan.network, seen, self._rates)) or {}
             except StopTraining as asked:  # the hooks after it still see the epoch
@@ -217,7 +217,7 @@ class Trainer:
             schedule = plan.settings.schedule.observe(schedule, row.epoch, _seen(row, plan.settings.schedule.monitor))
         if plan.settings.stop is not None:
             stop = plan.settings.stop.observe(stop, row.epoch, value)
-        # hooks may be those of the first process alone
+        # only the first process may have hooks
         asked, self._rates = self._team.from_first({}, [self._asked, self._rates])[1]
         self._stepper.scale(self._rates)
         if better:
@@ -240,7 +240,7 @@ class Trainer:
     # the state of a run as tensors with names
 
     def _state(self) -> dict[str, Tensor]:
-        """The weights and all buffers, those included that the network itself would not save."""
+        """The weights and all buffers, including those that the network itself would not save."""
         network = self._plan.network
         state = {**dict(network.named_buffers()), **network.state_dict()}
         return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in state.items()}
@@ -253,7 +253,7 @@ class Trainer:
             buffer.copy_(state[name])
 
     def _breaks_tie(self, row: EpochRow, value: float) -> bool:
-        """Whether an epoch as good as the best has the smaller validation loss, where the stop asks for it."""
+        """Whether an epoch as good as the best has the smaller validation loss, if that counts for the stop."""
         stop, best = self._plan.settings.stop, self.state.best_epoch
         if stop is None or not stop.breaks_ties or value != self.state.best or not best:
             return False
@@ -279,7 +279,7 @@ class Trainer:
         return self.state.best_epoch == len(self.state.rows)
 
     def _resume(self) -> None:
-        """Go on from the checkpoint, which the first process reads for all; without one, from its weights."""
+        """Resume from the checkpoint, which the first process reads for all; without one, from its weights."""
         found = self._team.unless_first_refuses(self._checkpoints.read)
         stored, state = (self._tensors(), None) if found is None else (found[0], found[1].to_dict())
         tensors, facts = self._team.from_first(stored, state)
@@ -308,7 +308,7 @@ def _where(what: str, epoch: int, number: int, rate: float) -> str:
     verb = "are" if what.endswith("weights") else "is"
     return (
         f"{what} {verb} NaN or infinite in epoch {epoch}, step {number + 1} (rate {rate:.4g}); "
-        "try a lower rate or clipping (global-norm:1), and look at the gradient diagnosis"
+        "try a lower rate or clipping (global-norm:1), and see the gradient diagnosis"
     )
 
 
@@ -367,7 +367,7 @@ class Clock:
         self._skipped = self._done = steps
 
     def tick(self, epoch: int, number: int, span: Span, total: Total, rate: float) -> None:
-        """A step is done."""
+        """Count a finished step, and report progress if it is due."""
         self._done += 1
         if self._progress is None:
             return

@@ -1,11 +1,11 @@
 """``transfer``: transfer learning, the slides' recipe (seed 002) as one call.
 
-1. Reuse the lower blocks of a trained network, fit the inputs to it, put a new head on top
+1. Reuse the lower blocks of a trained network, adapt the inputs to it, and put a new head on top
    (:mod:`weightsmith.networks.editing.grafting`).
-2. Freeze what is reused and train the head.
-3. Unfreeze the top one or two reused blocks and go on at a reduced rate (:mod:`weightsmith.training.stages`).
+2. Freeze the reused blocks and train the head.
+3. Unfreeze the top one or two reused blocks and continue at a reduced rate (:mod:`weightsmith.training.stages`).
 4. If that did not help: drop or replace top blocks, by the amount of data, and repeat
-   (:mod:`weightsmith.training.stages`; only if asked for, otherwise it is advised in words).
+   (:mod:`weightsmith.training.stages`; only on request, otherwise it is only advised).
 
 The stages are compared on the same validation images, pair by pair, and the network of the best one is kept.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["NOT_OF_TRAIN", "transfer"]
 
 NOT_OF_TRAIN = ("schedule", "keep")
-"""Options of ``train`` that make no sense here: the ``rate`` is that of the stages, which keep the best epochs."""
+"""Options of ``train`` that do not apply here: the stages have a ``rate``, and keep the best epochs themselves."""
 
 
 @verb(types=("training.stages",))
@@ -41,17 +41,17 @@ def transfer(
     data: Any,
     *,
     reuse: Annotated[
-        int | None, Range(ge=1), Doc("blocks of the base to reuse; without it all but its output layer")
+        int | None, Range(ge=1), Doc("blocks of the base to reuse; by default all but its output layer")
     ] = None,
     head: Annotated[Sequence[int] | int, Range(ge=1), Doc("widths of new hidden layers on top, as 64,32")] = (),
     dropout: Annotated[float, Range(ge=0, lt=1), Doc("dropout after each hidden layer of the head")] = 0.0,
-    pool: Annotated[Literal["mean", "flatten"], Doc("what becomes of feature maps before the head")] = "mean",
+    pool: Annotated[Literal["mean", "flatten"], Doc("how feature maps are reduced before the head")] = "mean",
     unfreeze: Annotated[
         int | Literal["all"], Range(ge=0), Doc("top blocks that the second stage frees: a number, or all")
     ] = 2,
     rate: Annotated[
         Schedule | float | str | None,
-        Doc("rate or schedule of the frozen stage; without it the optimiser's usual", read=read_schedule),
+        Doc("rate or schedule of the frozen stage; by default the optimiser's usual rate", read=read_schedule),
     ] = None,
     finer: Annotated[float, Range(gt=0, le=1), Doc("factor of the rate when blocks are unfrozen")] = 0.1,
     epochs: Annotated[
@@ -75,14 +75,14 @@ def transfer(
 ) -> TransferRun:
     """Make a network for ``data`` out of the trained network ``base`` (a module or a file).
 
-    ``reuse`` blocks of the base are taken over (without it all but its output layer); ``head`` are the widths of new
-    hidden layers on top, ``dropout`` their rate, and feature maps are averaged or flattened by ``pool``. In the second
-    stage the top ``unfreeze`` blocks are free (0: there is no second stage) at ``finer`` times the ``rate``. ``epochs``
-    are those of the frozen and of the unfrozen stage. A ``remedy`` (``drop``, ``replace``, ``by-data``) is tried when
-    the second stage did not help or, if an ``accuracy`` is asked for, while no stage has reached it. Without a
-    validation split, ``validation`` (0.2) of the training rows become one. Inputs are normalised as the base's card
-    says, unless ``normalise`` is given. Further options are those of ``train``. With ``out``, a folder, the same
-    call resumes where it stopped, and what was frozen stays frozen.
+    ``reuse`` blocks of the base are reused (by default all but its output layer); ``head`` are the widths of new hidden
+    layers on top, ``dropout`` their dropout rate, and ``pool`` averages or flattens feature maps. In the second stage
+    the top ``unfreeze`` blocks are trained too (0: no second stage), at ``finer`` times the ``rate``. ``epochs`` are
+    those of the frozen and of the unfrozen stage. A ``remedy`` (``drop``, ``replace``, ``by-data``) is tried if the
+    second stage did not help or, if an ``accuracy`` is given, while no stage has reached it. Without a validation
+    split, ``validation`` (0.2) of the training rows become one. Inputs are normalised by the base's card, unless
+    ``normalise`` is given. Further options are those of ``train``. With ``out``, a folder, the same call resumes an
+    interrupted one, with the same layers frozen.
 
     >>> import weightsmith as ws
     >>> base = ws.networks.mlp(64, 32, 16, 10)

@@ -1,4 +1,4 @@
-"""The work of a transfer: stages on one cut of the base after another, and advice in words."""
+"""The work of a transfer: stages on one cut of the base after another, and advice."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from weightsmith.training.stages import ByData, Remedy, ReusedPart, TransferReci
 __all__ = ["TransferRecord", "TransferRun", "base_network", "ready_data", "transferred"]
 
 _VALIDATION = 0.2  # share of the training rows, where the data have no validation split
-_LEVEL = 0.05  # of McNemar's test, below which a gain is not called chance
+_LEVEL = 0.05  # p of McNemar's test below which a gain is not attributed to chance
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TransferRecord(Record):
-    """All stages, the number of the best one (from 0), and advice in words."""
+    """All stages, the number of the best one (from 0), and advice."""
 
     stages: tuple[TransferStage, ...]
     best: int
@@ -110,7 +110,7 @@ def ready_data(data: Data, fraction: float | None, seed: int) -> Data:
 
 
 def _first_cut(recipe: TransferRecipe, reuse: int | None) -> ReusedPart:
-    """All there is to reuse, or as many blocks as asked for; with fewer than are to be freed, all are freed."""
+    """All reusable blocks, or the first ``reuse`` of them."""
     network = graft(recipe.base, recipe.data.input_shape, recipe.data.classes, reuse=reuse, **recipe.top)
     return ReusedPart(len(reused(network)))
 
@@ -132,7 +132,7 @@ def _follow(
         if helped if accuracy is None else best >= accuracy:
             break
         if accuracy is not None:
-            advice.append(f"the best validation accuracy, {best:.1%}, is below the {accuracy:.1%} asked for")
+            advice.append(f"the best validation accuracy, {best:.1%}, is below the required {accuracy:.1%}")
         following = (remedy or ByData()).after(cut, images)
         advice.append(_step(cut, following, images, taken=left > 0))
         if following is None:
@@ -142,7 +142,7 @@ def _follow(
 
 
 def _best(tried: Sequence[Tried]) -> int:
-    """The index of the best stage; of equal ones the first, which changed the base least."""
+    """The index of the best stage; among equal ones the first, which changed the base least."""
     return max(range(len(tried)), key=lambda index: (int(tried[index].right.sum()), -index))
 
 

@@ -1,6 +1,6 @@
 """The state of a monitored metric: its best value, and the epochs without improvement.
 
-The state is a record that is handed in and out, so that a resumed run goes on where it stopped, and both users of it
+The state is a record that is passed in and out, so that a resumed run continues where it stopped, and both users of it
 (:class:`~weightsmith.training.schedules.Plateau`, :class:`~weightsmith.training.stopping.EarlyStopping`) stay frozen:
 
 >>> watch = Watch()
@@ -43,7 +43,7 @@ FRESH = Watch()
 
 
 def higher_is_better(monitor: Monitor) -> bool:
-    """Whether a column is to rise, by the last word of its name: an accuracy or score is, a loss or error is to fall.
+    """Whether a column should rise, by the last word of its name: an accuracy or score should, a loss or error not.
 
     >>> higher_is_better("validation_f1"), higher_is_better("validation_rmse")
     (True, False)
@@ -51,8 +51,8 @@ def higher_is_better(monitor: Monitor) -> bool:
     last = monitor.lower().replace("-", "_").rpartition("_")[2]
     if not last.endswith((*_RISE, *_FALL)):
         raise UsageError(
-            f"{monitor} is watched, but its name does not say whether it is to rise ({', '.join(_RISE)}) or to fall "
-            f"({', '.join(_FALL)}); let it end with one of these words"
+            f"{monitor} is monitored, but its name does not say whether it should rise ({', '.join(_RISE)}) or fall "
+            f"({', '.join(_FALL)}); end it with one of these words"
         )
     return last.endswith(_RISE)
 
@@ -63,8 +63,8 @@ def improves(
     """Whether ``value`` beats ``best`` by more than the threshold, strictly.
 
     A loss must lie below best − threshold, or below best·(1 − threshold) if the threshold is ``relative``; an
-    accuracy above best + threshold, or best·(1 + threshold). The first finite value improves on nothing; NaN and
-    infinity never improve.
+    accuracy above best + threshold, or best·(1 + threshold). The first finite value always improves; NaN and infinity
+    never do.
 
     >>> improves(0.95, 1.0, "train_loss", 0.1), improves(0.95, 0.8, "train_accuracy", 0.1)
     (False, True)
@@ -86,5 +86,5 @@ def after_epoch(watch: Watch, epoch: int, value: float, *, better: bool) -> Watc
 
 
 def after_firing(watch: Watch) -> Watch:
-    """The watch after its rule has fired: the waiting starts anew, the best stays."""
+    """The watch after its rule has fired: the waiting restarts, the best stays."""
     return dataclasses.replace(watch, waited=0, fired=watch.fired + 1)

@@ -325,7 +325,7 @@ def test_refuses_to_keep_what_is_not_there(keep: int) -> None:
 
 
 def test_refuses_a_gram_of_another_site() -> None:
-    with pytest.raises(UsageError, match="has 4 units, but angles of 3"):
+    with pytest.raises(UsageError, match="has 4 units, but the Gram matrix has 3"):
         choose_by_angles("hidden", 4, gram_of(np.eye(3)), Angles(15))
 
 

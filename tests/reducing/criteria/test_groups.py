@@ -140,7 +140,7 @@ def test_keeps_exactly_as_many_as_asked_for(keep: int) -> None:
 def test_says_when_more_goes_than_the_angle_allows() -> None:
     rows = stream(6, "groups").normal(size=(500, 4))
     choice = chosen(rows, Groups(15), 2)
-    assert choice.notes[0].startswith("to keep 2, 2 beyond 15° went too, up to 8")
+    assert choice.notes[0].startswith("to keep 2, 2 units beyond 15° were removed too, up to 8")
     assert chosen(rows, Groups(15)).notes == ()
 
 

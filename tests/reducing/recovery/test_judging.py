@@ -103,7 +103,7 @@ def test_of_equal_accuracies_the_smaller_loss_decides():
     assert (found.improved, found.lost) == (True, False)
     back = compared("recovery", FineTune(1), unsure, sure, held)
     assert (back.improved, back.lost, back.reason) == (False, False, None)
-    assert "brought nothing" in str(back)
+    assert "did not help" in str(back)
 
 
 def test_recovery_has_lost_only_where_chance_does_not_explain_it():

@@ -182,7 +182,7 @@ def test_a_loss_of_the_users_own_is_handed_over(digits):
 
     original = ws.train("mlp:4", digits, optimiser="sgd", loss=loss, epochs=2, keep=1)
     option = Rewind(1)
-    with pytest.raises(UsageError, match="hand it over as loss="):
+    with pytest.raises(UsageError, match="pass it as loss="):
         rewound(original_of(original, option), as_it_is, option, digits)
     run = rewound(original_of(original, option), as_it_is, option, digits, loss=loss)
     assert weights_digest(run.network) == weights_digest(original.network)

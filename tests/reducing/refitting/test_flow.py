@@ -86,7 +86,7 @@ class _InPlace(nn.Module):
 
 def test_steps_that_depend_on_their_order_are_refused() -> None:
     module = _InPlace()
-    with pytest.raises(UsageError, match="relu changes in place what other steps read too"):
+    with pytest.raises(UsageError, match="relu changes in place a value that other steps also read"):
         SideBySide(module, copy.deepcopy(module), [torch.zeros(2, 4)])
 
 

@@ -163,12 +163,12 @@ def test_the_inputs_stay_as_they_are():
         ({"bias": np.zeros(3)}, "the bias has the shape"),
         ({"labels": np.array([0, 1, 0])}, "must be 4 whole numbers"),
         ({"labels": np.array([0.0, 1.0, 0.0, 1.0])}, "must be 4 whole numbers"),
-        ({"labels": np.array([0, 1, 2, 1])}, "labels run from 0 to 2, and there are 2 classes"),
+        ({"labels": np.array([0, 1, 2, 1])}, "labels run from 0 to 2, but there are 2 classes"),
         ({"labels": np.array([0, 1, -1, 1])}, "labels run from -1"),
-        ({"hidden": np.full((4, 2), np.nan)}, "the activations hold NaN"),
-        ({"weight": np.full((2, 2), np.inf)}, "the output weights hold NaN"),
-        ({"hidden": np.zeros((0, 2)), "labels": np.zeros(0, int)}, "nothing to count"),
-        ({"hidden": np.zeros((4, 0)), "weight": np.zeros((2, 0))}, "nothing to count"),
+        ({"hidden": np.full((4, 2), np.nan)}, "the activations contain NaN"),
+        ({"weight": np.full((2, 2), np.inf)}, "the output weights contain NaN"),
+        ({"hidden": np.zeros((0, 2)), "labels": np.zeros(0, int)}, "nothing to evaluate"),
+        ({"hidden": np.zeros((4, 0)), "weight": np.zeros((2, 0))}, "nothing to evaluate"),
     ],
 )
 def test_what_does_not_fit_is_named(change, message):

@@ -74,7 +74,7 @@ def test_a_price_and_a_fitness_of_ones_own():
 def test_with_counts_the_size_is_held_and_the_most_accurate_found():
     decision = Genetic().choose(FakeContext(), {"first": 2, "second": 1})
     assert _kept(decision) == {"first": (4, 8), "second": (4,)}
-    assert decision.notes == ("the target holds the number of units, so the penalty played no role",)
+    assert decision.notes == ("the target fixes the number of units, so the penalty had no effect",)
     assert Genetic(generations=1).choose(FakeContext(), None).notes == ()
 
 
@@ -176,7 +176,7 @@ def test_with_counts_the_most_accurate_is_taken():
     decision = Pareto(loss=100, generations=60).choose(FakeContext(), {"first": 2, "second": 1})
     assert _kept(decision) == {"first": (4, 8), "second": (4,)}
     assert [point.units for point in decision.front] == [3]
-    assert decision.notes == ("the target holds the number of units, so the most accurate was taken",)
+    assert decision.notes == ("the target fixes the number of units, so the most accurate was taken",)
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_the_state_of_another_search_is_refused(tmp_path: Path, key, value, mess
 def test_more_generations_go_on_and_fewer_are_refused(tmp_path: Path):
     SearchState(tmp_path, CALL).write(_state())
     assert SearchState(tmp_path, CALL).read(40) is not None
-    with pytest.raises(UsageError, match="stands at generation 4, beyond the 3 asked for"):
+    with pytest.raises(UsageError, match="is at generation 4, beyond the 3 requested"):
         SearchState(tmp_path, CALL).read(3)
 
 

@@ -157,4 +157,4 @@ def test_heads_of_code_that_takes_the_width_of_its_input_are_refused_with_the_wa
     assert "inside.fc1" in {site.name for site in found.sites}
     said = found.obstacles["inside.attention.qkv"]
     assert said.startswith("looks like attention of 4 heads, but the network does not run without these units")
-    assert said.endswith("from the module and the width as heads times head size")
+    assert said.endswith("from the module and computes the width as heads times head size")

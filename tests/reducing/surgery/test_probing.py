@@ -61,7 +61,7 @@ def test_it_is_cut_checked_and_reloaded(by: str, tmp_path) -> None:
     assert not any(site.refused for site in small.record.sites)
     assert small.record.difference < 1e-4
     lost = {site.name for site in small.record.sites if site.after < site.before}
-    said = any("2 (a SamePadding is not solved for)" in note for note in small.record.notes)
+    said = any("2 (a SamePadding cannot be refitted)" in note for note in small.record.notes)
     assert said == ("0" in lost)
     ws.save(small.network, tmp_path / "small.safetensors")
     again = ws.load(tmp_path / "small.safetensors", network=lambda: _network(SamePadding))

@@ -248,7 +248,7 @@ def test_shared_and_computed_weights_are_refused_by_name() -> None:
     tied[4].weight = tied[2].weight
     found = find_sites(tied, torch.zeros(2, 4))
     assert not found.sites
-    assert found.obstacles["0"] == "the weights of 2 are also those of 4"
+    assert found.obstacles["0"] == "2 shares its weights with 4"
     normed = nn.Sequential(
         torch.nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 1)), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)
     )

@@ -83,7 +83,7 @@ def test_what_cannot_be_met_is_said() -> None:
     ):
         counts_for_target(sizes, {"dense1": 0.05}, Params(0.05))
     plan = LayerPlan({"dense1": 0.5}, {"dense1": 1}, "half a plan", 0.5)
-    with pytest.raises(UsageError, match=r"half a plan.* says nothing of dense2"):
+    with pytest.raises(UsageError, match=r"half a plan.* has no share for dense2"):
         shares_by_plan(sites, plan)
 
 

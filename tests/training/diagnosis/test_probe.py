@@ -302,7 +302,7 @@ def test_layers_that_get_no_gradient_are_called_dead_with_the_reason():
     assert layers["used"].health is Health.HEALTHY
     for name in ("forgotten", "cut"):
         assert layers[name].health is Health.DEAD
-        assert "no gradient ever came" in layers[name].reason
+        assert "it never received a gradient" in layers[name].reason
 
 
 def test_frozen_layers_are_listed_and_not_judged():

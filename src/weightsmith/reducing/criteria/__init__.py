@@ -1,1 +1,1 @@
-"""Criteria that choose which units go: angles, groups, magnitude, random."""
+"""Criteria that choose which units to remove: angles, groups, magnitude, random."""

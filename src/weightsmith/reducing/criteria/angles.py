@@ -42,16 +42,16 @@ __all__ = ["Angles", "Pair", "angles_between", "choose_by_angles", "pairs", "thr
 
 
 class Angles(Method, name="angles"):
-    """Similar units are merged and complementary ones folded, down to an angle.
+    """Merges similar units and folds complementary ones, within an angle.
 
-    With hⱼ − c ≈ s(hᵢ − c), unit j is replaced by s·hᵢ + c(1 − s). ``merge`` says what s is: ``scaled`` the
-    least-squares ⟨hᵢ,hⱼ⟩/⟨hᵢ,hᵢ⟩; ``outputs`` ±1, which adds j's output weights to i's as the paper does; ``literal``
-    also adds input weights and biases of similar units, as its sentence can be read, and ``mean`` averages them;
-    ``none`` adds nothing. ``complementary`` pairs are folded (s < 0), both removed (the paper), or kept.
+    With hⱼ − c ≈ s(hᵢ − c), unit j is replaced by s·hᵢ + c(1 − s). ``merge`` sets s: ``scaled`` to the least-squares
+    ⟨hᵢ,hⱼ⟩/⟨hᵢ,hᵢ⟩; ``outputs`` to ±1, which adds j's output weights to i's as the paper does; ``literal`` also adds
+    the input weights and biases of similar units, as its wording allows, and ``mean`` averages them; ``none`` adds
+    nothing. ``complementary`` pairs are folded (s < 0), both removed (the paper), or kept.
 
-    The order matters if a target sets the number of units: by ``effect``, the pair comes first whose merging changes
-    the outputs of the readers least, ‖hⱼ − c‖·‖wⱼ‖·sin ∠(i, j) with wⱼ the weights that read unit j, and of a pair
-    the unit with the smaller effect is removed.
+    The order matters if a target sets the number of units: ``effect`` begins with the pair whose merging changes the
+    outputs of the readers least, ‖hⱼ − c‖·‖wⱼ‖·sin ∠(i, j) with wⱼ the weights that read unit j, and removes the unit
+    of the pair with the smaller effect.
 
     >>> str(Angles(15, merge="outputs", complementary="remove"))
     'angles:15.0,merge=outputs,complementary=remove'
@@ -63,8 +63,8 @@ class Angles(Method, name="angles"):
     )
     complementary: Literal["fold", "remove", "keep"] = param(default="fold", doc="pairs above 180° − t")
     centre: str = param(default="auto", doc="auto (sigmoid 0.5, tanh 0, others mean), mean, none or a number")
-    short: float = param(default=0.0, ge=0, lt=1, doc="vectors shorter than this share of the median go; 0: none")
-    constant: float = param(default=1e-6, ge=0, lt=1, doc="units that vary less than this share of the widest go")
+    short: float = param(default=0.0, ge=0, lt=1, doc="remove vectors below this share of the median length; 0: none")
+    constant: float = param(default=1e-6, ge=0, lt=1, doc="remove units whose range is below this share of the widest")
     order: Literal["auto", "cosine", "index", "effect"] = param(
         default="auto",
         doc="which pair first: nearest, lowest index, least effect; auto: effect with a target, else nearest",
@@ -138,8 +138,8 @@ def choose_by_angles(
 ) -> Choice:
     """Choose removals at ``site``: constant units, short ones, then pairs, until ``keep`` (at least one) are left.
 
-    ``constants=False`` if the readers cannot absorb any: only zero vectors count as constant, and ``gram`` must be
-    about 0. ``reading`` are the norms of the weights that read each unit, for the order by effect (None: all 1).
+    ``constants=False`` if the readers cannot absorb constants: only zero vectors count as constant then, and ``gram``
+    must be about 0. ``reading`` has the norm of the weights that read each unit, for the order by effect (None: all 1).
     """
     left = least_kept(site, units, gram, keep)
     removals: list[Removal] = []

@@ -60,9 +60,9 @@ def choose_by_site(
     *,
     weigh: bool,
 ) -> Decision:
-    """What ``choose`` removes at each site, to its number of units in ``counts`` or as ``option`` says.
+    """The removals of ``choose`` at each site, down to its number of units in ``counts`` or by the rule of ``option``.
 
-    ``weigh`` hands it the norms of the weights that read each unit. Without ``counts``, constants are :func:`carried`
+    ``weigh`` passes it the norms of the weights that read each unit. Without ``counts``, constants are :func:`carried`
     by a unit if a reader of the site pads with zeros.
     """
     choices = []
@@ -75,11 +75,11 @@ def choose_by_site(
 
 
 def carried(choice: Choice, gram: Gram) -> Choice:
-    """The same removals with their constants carried by one constant unit that stays; for readers that pad with zeros.
+    """The same removals, with their constants carried by one constant unit that is kept; for readers with zero padding.
 
     A bias reaches every position, a unit only those that are not padding: a constant moved into the bias changes the
-    output at the border. A unit that always gives v ≠ 0 can carry it instead, c = (c/v)·v, and is padded like the unit
-    that goes. Without such a unit, or if nothing else needs a constant, the choice is returned as it is.
+    output at the border. A unit that always gives v ≠ 0 can carry it instead, c = (c/v)·v, and is padded like the
+    removed unit. Without such a unit, or if nothing else needs a constant, the choice is returned unchanged.
 
     >>> gram = Gram(3)
     >>> gram.add(np.array([[2.0, 0.2, 0.5], [2.0, 0.3, 0.5]]))
@@ -114,13 +114,13 @@ def _ascending(sizes: NDArray[np.float64], chosen: NDArray[np.bool_]) -> list[in
     return [int(unit) for unit in order if chosen[unit]]
 
 
-# The lower bound of the units that a method based on a Gram matrix may leave.
+# The smallest number of units that a method based on a Gram matrix may keep.
 
 
 def least_kept(site: str, units: int, gram: Gram, keep: int | None) -> int:
-    """``keep``, or 1 without a target; counts that the site cannot have raise."""
+    """``keep``, or 1 without a target; a number of units that the site cannot have raises an error."""
     if gram.units != units:
-        raise UsageError(f"{site}: has {units} units, but angles of {gram.units}")
+        raise UsageError(f"{site}: has {units} units, but the Gram matrix has {gram.units}")
     if keep is not None and not 1 <= keep <= units:
         raise UsageError(f"{site}: can keep 1 to {units} units, not {keep}")
     return keep or 1

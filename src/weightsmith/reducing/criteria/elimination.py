@@ -1,12 +1,12 @@
-"""Backward elimination: which units the layers that read them can do without, if they are refitted afterwards.
+"""Backward elimination: which units their readers can do without, if the readers are refitted afterwards.
 
-A reader gives X V of its input rows X (one block J of columns for each unit). Removing a unit and refitting the others
-under a ridge penalty on the change costs, with H = XᵀX/n + λI and P = H⁻¹ (the optimal brain surgeon, Hassibi and Stork
-1993, for blocks),
+A reader computes X V from its input rows X (one block J of columns for each unit). Removing a unit and refitting the
+others under a ridge penalty on the change costs, with H = XᵀX/n + λI and P = H⁻¹ (the optimal brain surgeon, Hassibi
+and Stork 1993, for blocks),
 
     cost(J) = tr( V_Jᵀ (P_JJ)⁻¹ V_J )
 
-The cheapest goes, and what is left is updated as if it had been refitted:
+The cheapest unit is removed, and the rest is updated as if refitted:
 
     V ← V − P_:J (P_JJ)⁻¹ V_J        P ← P − P_:J (P_JJ)⁻¹ P_J:
 
@@ -51,9 +51,9 @@ class ReaderProblem:
         return found
 
     def without(self, gone: Sequence[int], ridge: float) -> Matrix:
-        """The weight refitted without these units, K what is left: V_K + (H_KK)⁻¹ H_KJ V_J; zero for their columns J.
+        """The weight refitted without these units: V_K + (H_KK)⁻¹ H_KJ V_J for the columns K kept, 0 for the others, J.
 
-        What elimination in any order ends with, at a fraction of its time.
+        The same as the result of elimination in any order, in a fraction of the time.
 
         >>> rows = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [2.0, 1.0, 2.0]])
         >>> ReaderProblem(rows.T @ rows, np.ones((3, 1)), np.arange(3)[:, None]).without([2], 1e-9).round(6).tolist()
@@ -114,7 +114,7 @@ class _Reader:
         return float(np.sum(weighed * solved)) / (self.energy if self.energy > 0 else 1.0)
 
     def remove(self, unit: int) -> None:
-        """Take the unit out, and update what is left."""
+        """Remove the unit, and update the rest."""
         part, size = slice(unit * self.width, (unit + 1) * self.width), len(self.inverse)
         across = self.inverse[:, part].copy()
         factor = np.linalg.solve(self.inverse[part, part], np.concatenate([across.T, self.weight[part]], axis=1))
@@ -132,7 +132,7 @@ class _Reader:
 def eliminate(
     problems: Sequence[ReaderProblem], ridge: float, *, keep: int = 1, at: Collection[int] = ()
 ) -> Elimination:
-    """Remove the cheapest unit until ``keep`` are left; of equal costs the later unit goes. Weights are kept ``at``.
+    """Remove the cheapest unit, ties the later one, until ``keep`` are left; store the weights at the counts ``at``.
 
     >>> rows = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [2.0, 1.0, 2.0]])
     >>> found = eliminate([ReaderProblem(rows.T @ rows, np.ones((3, 1)), np.arange(3)[:, None])], 1e-9, at=[2])
@@ -161,7 +161,7 @@ def eliminate(
 
 
 def removal_cost(problems: Sequence[ReaderProblem], ridge: float) -> Callable[[NDArray[np.int64]], float]:
-    """A function from any set of units to the error that the readers keep without them, once refitted.
+    """A function from any set of units to the error of the readers without them, once refitted.
 
     >>> rows = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [2.0, 1.0, 2.0]])
     >>> cost = removal_cost([ReaderProblem(rows.T @ rows, np.ones((3, 1)), np.arange(3)[:, None])], 1e-9)

@@ -1,4 +1,4 @@
-"""Choice by what it costs: units whose removal leaves the least error in the layers that read them, once refitted."""
+"""Choice by error: units whose removal leaves the least error in the layers that read them, once refitted."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["LeastError"]
 
 
 class LeastError(Method, name="error"):
-    """Removes, one after another, the unit that the layers reading it miss least if they are refitted afterwards.
+    """Removes, one at a time, the unit whose removal leaves the least error in the layers that read it, once refitted.
 
     Backward elimination by the optimal brain surgeon's formula (Hassibi and Stork 1993) on the Gram matrices of the
-    readers' inputs; unlabelled rows suffice. Made for ``refit="least-squares"``.
+    readers' inputs; unlabelled rows suffice. Designed for ``refit="least-squares"``.
     """
 
     ridge: float = param(default=1e-4, gt=0, lt=1, doc="penalty on the change, as a share of the mean square of inputs")

@@ -1,4 +1,4 @@
-"""Folding: units with similar input weights are merged into one, without a look at the data.
+"""Folding: units with similar input weights are merged into one, without data.
 
 Units of a site are clustered by Ward's method (the least growth of Σ ‖w − w̄‖² at every merger, a k-means without random
 starts) on their input weights as batch norms scale them; ``surgery/merging.py`` folds each cluster into one unit.
@@ -27,9 +27,9 @@ __all__ = ["Folding"]
 class Folding(Method, name="folding"):
     """Folds units whose input weights are similar into their mean, by weights alone (Wang et al., ICLR 2025).
 
-    For those without data: with ``refit="none"`` rows only check and judge the result, and noise of the right shape
-    will do. Where units have no mean (attention heads, layers between a layer and the batch norm behind it) those of
-    smallest L1 norm go.
+    Needs no data: with ``refit="none"`` rows are used only to check and judge the result, and noise of the right shape
+    suffices. Where units have no mean (attention heads, layers between a layer and the batch norm behind it), those of
+    smallest L1 norm are removed.
     """
 
     needs_target: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class Folding(Method, name="folding"):
 
 
 def _folded(site: Site, rows: NDArray[np.float64], keep: int) -> Choice:
-    """Every unit but the longest of its cluster goes into that one."""
+    """Fold each cluster into its unit of largest norm."""
     removals = []
     for units in _clusters(rows, keep):
         kept = int(units[np.argmax(np.square(rows[units]).sum(axis=1))])

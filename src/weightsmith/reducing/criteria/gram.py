@@ -31,7 +31,7 @@ class Gram:
     ``centre`` is subtracted from every value; :meth:`about_mean` measures each unit from its own mean instead.
     ``precision`` of the products is float64 up to 2,048 units and float32 beyond, where 10,000 units take 0.4 GB;
     angles below 0.05° are then lost to rounding. ``mixed`` multiplies blocks in float32 and adds them up in float64:
-    half the time, with a relative error near 1e-6 whatever the number of rows, enough for a regression with a ridge.
+    half the time, with a relative error near 1e-6 for any number of rows, enough for ridge regression.
 
     >>> gram = Gram(2, centre=0.5)
     >>> gram.add(np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
@@ -83,7 +83,7 @@ class Gram:
     def means(self) -> NDArray[np.float64]:
         """The mean value per unit."""
         if not self.rows:
-            raise UsageError("no row was gathered yet: add a block of activations first")
+            raise UsageError("no rows yet: add a block of activations first")
         return self.sums / self.rows
 
     @property
@@ -178,8 +178,8 @@ class Reading:
 # Sums and products of activations, accumulated block by block: memory does not grow with the number of rows.
 #
 # The products are accumulated about an origin near each unit's mean, taken from the first block, and shifted to any
-# other centre when they are read. Otherwise a unit with values just below 1 would lose its variation to rounding (the
-# shifted form of Chan, Golub and LeVeque, 1983), and the centre need not be known beforehand.
+# other centre when they are read (the shifted form of Chan, Golub and LeVeque, 1983). A unit with values just below 1
+# then does not lose its variation to rounding, and the centre need not be known beforehand.
 
 
 _Precision = Literal["float32", "float64", "mixed"]
@@ -206,7 +206,7 @@ class _Moments:
         """Accumulate the rows of ``block`` (rows, units); a block that raises leaves the state unchanged."""
         units = len(self.sums)
         if block.ndim != 2 or block.shape[1] != units:
-            raise DataMismatch(f"activations of shape {block.shape} given where (rows, {units}) are gathered")
+            raise DataMismatch(f"activations must have shape (rows, {units}), not {block.shape}")
         if block.dtype.kind not in "fiub":
             raise DataMismatch(f"activations are {block.dtype}: they must be real numbers")
         if not len(block):
@@ -246,7 +246,7 @@ class _Moments:
             row, unit = np.argwhere(~np.isfinite(block))[0]
             raise DataMismatch(
                 f"row {self.rows + row}: unit {unit} gives {block[row, unit]}, so no angle can be computed; "
-                "look at the network's weights and at the data"
+                "check the network's weights and the data"
             )
         largest = max(np.abs(minima).max(), np.abs(maxima).max())
         bound = np.sqrt(np.finfo(self._products).max / (self.rows + len(block))) / 2

@@ -40,18 +40,18 @@ __all__ = ["Groups", "choose_by_groups"]
 class Groups(Method, name="groups"):
     """Removes units that are combinations of the others, within an angle between a unit and the span of the kept.
 
-    A target sets the number of units regardless of the angle; a note says if some removed ones lie beyond it.
+    A target sets the number of units regardless of the angle; a note reports removed units beyond it.
 
     >>> str(Groups()), str(Groups(30, centre=0.5))
     ('groups', 'groups:angle=30.0,centre="0.5"')
     """
 
-    angle: float = param(default=15.0, gt=0, le=90, doc="degrees from the span of the kept units, below which one goes")
+    angle: float = param(default=15.0, gt=0, le=90, doc="remove units within these degrees of the span of the kept")
     centre: str = param(default="mean", doc="mean, auto (sigmoid 0.5, tanh 0, others mean), none or a number")
-    constant: float = param(default=1e-6, ge=0, lt=1, doc="units that vary less than this share of the widest go")
+    constant: float = param(default=1e-6, ge=0, lt=1, doc="remove units whose range is below this share of the widest")
     pivot: Literal["auto", "angle", "effect"] = param(
         default="auto",
-        doc="who stays first: by angle, or by effect on the readers; auto: by effect if a target is given",
+        doc="which units to keep first: by angle or by effect on the readers; auto: by effect if a target is given",
     )
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Groups(Method, name="groups"):
         """Reduce each site separately, to its number of units or by the angle."""
         if self.pivot == "effect" and counts is None:
             raise UsageError(
-                f"{self}: pivot=effect ranks units and does not say how many go; give a target (params:0.5) or a plan"
+                f"{self}: pivot=effect does not determine how much to remove; give a target (params:0.5) or a plan"
             )
         grams = centred_grams(context, self.centre)
         weigh = self.pivot == "effect" or (self.pivot == "auto" and counts is not None)
@@ -85,8 +85,8 @@ def choose_by_groups(
 ) -> Choice:
     """Choose removals at ``site``: constant units, then those near the span of the first pivots, or first ``keep``.
 
-    ``constants=False`` if the readers cannot absorb any: only zero vectors count as constant, and ``gram`` must be
-    about 0. ``reading`` are the norms of the weights that read each unit, for pivoting by effect.
+    ``constants=False`` if the readers cannot absorb constants: only zero vectors count as constant then, and ``gram``
+    must be about 0. ``reading`` are the norms of the weights that read each unit, for pivoting by effect.
     """
     least = least_kept(site, units, gram, keep)
     steady = constant_units(gram, option.constant, constants=constants)[: units - least]
@@ -100,7 +100,8 @@ def choose_by_groups(
         removals += combined
         beyond = [removal.angle for removal in combined if removal.angle is not None and removal.angle > option.angle]
         if keep is not None and beyond:
-            notes.append(f"to keep {keep}, {len(beyond)} beyond {option.angle:g}° went too, up to {max(beyond):.1f}°")
+            beyond_note = f"{len(beyond)} units beyond {option.angle:g}° were removed too, up to {max(beyond):.1f}°"
+            notes.append(f"to keep {keep}, {beyond_note}")
     return Choice(site, units, tuple(removals), tuple(notes))
 
 

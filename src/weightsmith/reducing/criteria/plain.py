@@ -96,13 +96,13 @@ class Random(Method, name="random"):
 
 
 def given_counts(counts: Mapping[str, int] | None, method: Method) -> Mapping[str, int]:
-    """The counts; refused if there are none."""
+    """The counts; without them the method is refused."""
     if counts is None:
         raise UsageError(f"{method} does not determine how much to remove; give a target (params:0.5) or a plan")
     return counts
 
 
 def smallest(site: Site, sizes: NDArray[np.float64] | NDArray[np.int64], counts: Mapping[str, int], why: str) -> Choice:
-    """Remove the units of smallest size; of equal ones the later."""
+    """Remove the units of smallest size; among equal ones, the later."""
     order = np.lexsort((-np.arange(site.units), sizes))[: site.units - counts[site.name]]
     return Choice(site.name, site.units, tuple(Removal(int(unit), reason=why) for unit in np.sort(order)))

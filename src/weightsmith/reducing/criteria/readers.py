@@ -1,9 +1,9 @@
 """The readers of sites as least-squares problems: Gram matrices of their patches, from one pass over unlabelled rows.
 
 A convolution's columns are the entries of its patches, padding included (``refitting/patches.py``). A dense layer that
-reads every unit at many positions is taken as a map of the units themselves, alike at all positions p: its error is
-measured by Σₚ WₚᵀWₚ of its weights. So is a layer with a forward of its own, whose patches are not known. Outputs count
-as the batch norm behind the reader scales them.
+reads every unit at many positions is treated as a map of the units themselves, the same at all positions p: its error
+is measured by Σₚ WₚᵀWₚ of its weights. So is a layer with a custom forward, whose patches are unknown. Outputs are
+weighted as the batch norm behind the reader scales them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader", "readers_of"]
 
-_PLACES = 64  # output positions of a convolution that are looked at in each image
+_PLACES = 64  # output positions of a convolution that are sampled per image
 _BLOCK = 50
 
 
@@ -60,7 +60,7 @@ class Reader:
 
     @torch.no_grad()
     def put(self, network: nn.Module, weight: NDArray[np.float64]) -> None:
-        """Write a refitted weight of the problem into the layer of ``network``; constants go where the site says."""
+        """Write a refitted weight of the problem into the layer of ``network``; constants go where ``site`` says."""
         layer = network.get_submodule(self.port.layer)
         old = outputs_first(layer)
         if self.spread:
@@ -160,7 +160,7 @@ def _reader(network: nn.Module, site: Site, port: Port, gram: Gram) -> Reader:
 
 
 def _norm_factor(network: nn.Module, taker: str | None, layer: str, outputs: int) -> NDArray[np.float64]:
-    """What the batch norm behind a reader multiplies its outputs by; ones without one."""
+    """The factors of the batch norm behind a reader on its outputs; ones without a batch norm."""
     if taker is None or taker == layer:
         return np.ones(outputs)
     norm = network.get_submodule(taker)

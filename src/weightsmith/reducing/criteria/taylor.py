@@ -1,8 +1,8 @@
-"""First-order Taylor expansion of the loss: what the loss would change by if a unit were 0 (Molchanov et al. 2017).
+"""First-order Taylor expansion of the loss: its change if a unit were 0 (Molchanov et al. 2017).
 
     score(u) = mean over rows of | Σ_readers Σ_positions h_u · ∂L/∂h_u |
 
-with h the units as their readers are given them, the derivative by way of that reader only (a residual stream goes on
+with h the units as their readers receive them, the derivative through that reader only (not through a residual stream
 beside it), and L the cross entropy with the labels.
 """
 
@@ -31,9 +31,9 @@ __all__ = ["Taylor", "taylor_scores"]
 
 
 class Taylor(Method, name="taylor"):
-    """Removes the units whose absence changes the loss least, by its first derivative; reads labels."""
+    """Removes the units whose absence changes the loss least, by its first derivative; needs labels."""
 
-    rows: int = param(default=1000, ge=1, doc="labelled training rows, spread over all of them")
+    rows: int = param(default=1000, ge=1, doc="labelled training rows, evenly spaced")
 
     needs_target: ClassVar[bool] = True
 

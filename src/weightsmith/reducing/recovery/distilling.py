@@ -1,13 +1,13 @@
-"""Distillation: the cut network learns what the original one computes, from inputs alone.
+"""Distillation: the cut network learns to compute what the original one does, from inputs alone.
 
-Every layer that read removed units, or the residual sum it goes into, has a target in the original network, and so have
-the outputs z. On batches of unlabelled rows Adam lowers
+Every layer that read removed units, or the residual sum that it enters, has a target in the original network, and so
+have the outputs z. On batches of unlabelled rows Adam minimises
 
-    L = ‖z′ − z‖² / var z + mean over layers of ‖f′ − f‖² / var f  (+ labels · cross entropy, if labels are wanted)
+    L = ‖z′ − z‖² / var z + mean over layers of ‖f′ − f‖² / var f  (+ labels · cross entropy, if labels are used)
 
-All places and channels of an image are targets, which is why a few thousand images and one pass suffice where
-labels alone lose (docs/results/channels.md). Batch norms keep their statistics. The rate falls along a cosine; of three
-rates the largest is taken with which the outputs on held-back rows come nearer to those of the original network.
+All positions and channels of an image are targets, so a few thousand images and one pass suffice where training on
+labels alone loses accuracy (docs/results/channels.md). Batch norms keep their statistics. The rate falls along a
+cosine; of three rates, the largest that brings the outputs on held-back rows nearer to the original ones is taken.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from weightsmith.training.losses import usual_loss
 __all__ = ["Distilled", "Kept", "distilled", "watched_layers"]
 
 RATES = (2e-3, 5e-4, 1e-4)
-_WARM = 10  # steps in which the rate rises
-_REMEMBERED = 2**29  # bytes of targets that are kept, if there are several passes
+_WARM = 10  # steps of warm-up
+_REMEMBERED = 2**29  # bytes of targets that are cached, if there are several passes
 _JUDGED = 500  # held-back rows on which a rate is judged
 
 Kept = dict[str, Tensor | None]
@@ -122,7 +122,7 @@ def _trained(
 
 
 class _Lessons:
-    """Batches of rows with what the original network gives for them, layer by layer; computed when they are needed."""
+    """Batches of rows with the outputs of the original network, layer by layer; computed when they are needed."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class _Lessons:
 
     @torch.no_grad()
     def _expected(self, batch: int, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """What the original network gives for a batch; kept for later passes while there is room."""
+        """The outputs of the original network for a batch; cached for later passes while there is room."""
         if batch not in self._remembered:
             found = self._teacher(inputs.clone())
             self._room -= sum(each.nbytes for each in (found[0], *found[1].values()))
@@ -180,7 +180,7 @@ class _Lessons:
         return self._remembered[batch]
 
     def _share(self, name: str, given: Tensor, expected: Tensor) -> Tensor:
-        """The squared distance as a share of the variance that the first batch shows."""
+        """The squared distance as a share of the variance in the first batch."""
         if name not in self._scales:
             self._scales[name] = max(float(expected.var()), torch.finfo(torch.float32).tiny)
         return (given - expected).square().mean() / self._scales[name]
@@ -194,7 +194,7 @@ def _left(values: Tensor, kept: Tensor | None) -> Tensor:
 
 
 class _Watched:
-    """A network that also gives the values of some of its layers: of the sums they go into, where there are any."""
+    """A network that also returns the outputs of some of its layers, or of the residual sums that they enter."""
 
     def __init__(self, network: nn.Module, layers: Sequence[str] | Kept) -> None:
         self._network, self._run = network, None
@@ -210,10 +210,10 @@ class _Watched:
 
 
 class _Capture(fx.Interpreter):
-    """Keeps the values of the watched nodes."""
+    """Stores the values of the watched nodes."""
 
     def watch(self, layers: Sequence[str] | Kept) -> None:
-        """For each layer the node behind it: its batch norm, and the sum that this goes into."""
+        """For each layer, watch the batch norm or the sum that follows it, if there is one."""
         self.found: dict[str, Tensor] = {}
         self._names: dict[str, str] = {}
         for node in self.module.graph.nodes:  # type: ignore[union-attr]
@@ -232,7 +232,7 @@ class _Capture(fx.Interpreter):
         return node
 
     def run_node(self, n: fx.Node) -> Any:
-        """Run a step, and keep what it gives if it is watched."""
+        """Run a node, and store its value if it is watched."""
         value = super().run_node(n)
         if n.name in self._names:
             self.found[self._names[n.name]] = value

@@ -1,8 +1,8 @@
 """Recovery never does worse than the cut: both are judged on rows that the training has not seen.
 
-The rows are the validation split where there is one that does not judge the result, and otherwise a stratified share
-of the training rows. Test rows are never looked at. What is right for more of them is kept; of two that are right for
-as many, the one with the smaller loss. That recovery *lost* is said only where chance does not explain it.
+The rows are the validation split, unless it judges the result, and otherwise a stratified share of the training rows;
+never test rows. The network with more correct rows is kept; on a tie, the one with the smaller loss. Recovery is
+reported as *lost* only if chance does not explain the difference.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from weightsmith.training.run import Stopped, TrainRecord
 
 __all__ = ["HeldBack", "Recovery", "compared", "held_back", "held_back_by"]
 
-_SHARE, _LEAST_ROWS, _MOST = 0.1, 100, 0.25  # of the training rows; a larger share of few, but no more than a quarter
-_ROWS = 5000  # training rows on which the loss is measured to tell why training lost
+_SHARE, _LEAST_ROWS, _MOST = 0.1, 100, 0.25  # share of the training rows; larger if they are few, at most a quarter
+_ROWS = 5000  # training rows on which the loss is measured to explain why recovery lost
 
 
 @dataclasses.dataclass(frozen=True)
 class HeldBack:
-    """Data to train on whose validation split are the rows held back, and ``source``, where these come from."""
+    """Training data whose validation split are the rows held back, and ``source``, the origin of these."""
 
     data: Data
     source: str
@@ -40,8 +40,8 @@ class HeldBack:
 class Recovery(Record):
     """The network as cut and as recovered, on the same held-back ``rows``, and which of them was ``kept``.
 
-    ``epoch`` is the epoch of the training that is compared with the cut: the best one, of rewinding the last. Where
-    recovery lost, ``reason`` says why and ``advice`` is the option to try instead.
+    ``epoch`` is the epoch of the training that is compared with the cut: the best one, or the last one of rewinding.
+    If recovery lost, ``reason`` says why, and ``advice`` is the option to try instead.
     """
 
     stage: str
@@ -61,7 +61,7 @@ class Recovery(Record):
 
     @property
     def lost(self) -> bool:
-        """Whether recovery made it worse beyond chance (McNemar), or diverged before anything was gained."""
+        """Whether recovery made the network worse beyond chance (McNemar), or diverged without a gain."""
         return self.reason is not None
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Recovery(Record):
         if self.improved:
             return f"{self.stage}: {counts}"
         if not self.lost:
-            return f"{self.stage} brought nothing, so the network stays as it was cut ({counts})"
+            return f"{self.stage} did not help, so the network stays as it was cut ({counts})"
         return f"{self.stage} lost, so the network stays as it was cut ({counts}): {self.reason}; try {self.advice}"
 
 
@@ -80,7 +80,7 @@ def held_back(data: Data, judged: str, network: nn.Module, outputs: int, seed: i
     ``judged`` is the split that judges the result. Labels become numbers of the network's ``outputs``.
     """
     train, validation = data.split("train"), data.validation if judged != "validation" else None
-    if data.kind is not Kind.CLASSES or outputs == 1:  # training itself makes of them what the network learns
+    if data.kind is not Kind.CLASSES or outputs == 1:  # training converts these targets itself
         kept = dataclasses.replace(data, test=None, validation=validation)
         return _divided(kept, seed) if validation is None else HeldBack(kept, "the validation split")
     names, labels = labels_for(card_of(network), data, train.y, outputs)
@@ -102,7 +102,7 @@ def held_back_by(run: TrainRecord, data: Data, judged: str) -> HeldBack | None:
     digest = run.origin.inputs.get("validation")
     if digest is None or judged == "validation":
         return None
-    share = run.settings["validation"] or _SHARE  # what training holds back where its validation is watched
+    share = run.settings["validation"] or _SHARE  # the default share that training holds back
     known = data if data.validation is not None else data.with_validation(share, run.settings["seed"])
     return HeldBack(known, "the validation split") if known.split("validation").digest() == digest else None
 
@@ -119,7 +119,7 @@ def compared(
     threads: int = 1,
     device: str = "cpu",
 ) -> Recovery:
-    """Both networks on the rows held back, and the reason where recovery lost."""
+    """Compare both networks on the held-back rows, and find the reason if recovery lost."""
 
     def right_and_loss(network: nn.Module, part: Split) -> tuple[Tensor, float]:
         answers = scores(network, part.x, batch=batch, threads=threads, device=device)
@@ -155,11 +155,11 @@ def _why(
     training: TrainRecord | None,
     losses: tuple[float, float],
 ) -> tuple[str, str]:
-    """Why recovery lost, by the loss on training rows as cut and after it, and the option to try."""
+    """Why recovery lost, judged by the loss on training rows before and after it, and the option to try."""
     if isinstance(option, Distill):
-        return "its rows tell too little of the original network", f"distill:{4 * option.rows}"
+        return "its rows are too few to learn from the original network", f"distill:{4 * option.rows}"
     if training is None or isinstance(option, Rewind | Recalibrate):
-        what = "the statistics measured anew" if isinstance(option, Recalibrate) else "what that run learns from there"
+        what = "the recomputed statistics" if isinstance(option, Recalibrate) else "the weights trained from there"
         return f"{what} suit this network less than those it was cut with", "distill"
     rates = [row.rate for row in training.history.rows]
     rate = max(rates, default=option.rate or 0.01)

@@ -11,7 +11,7 @@ run did (Renda, Frankle and Carbin, "Comparing rewinding and fine-tuning in neur
 >>> [round(share, 3) for share in round_targets(0.5, rounds=3)]
 [0.794, 0.63, 0.5]
 
-Optimisers always start without state: theirs belongs to parameters that no longer exist.
+Optimisers always start without state: the old state belongs to parameters that no longer exist.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Tuning:
         """Parse every text form (stored in its shortest form); allow a rate or a schedule, not both."""
         if self.rate is not None and self.schedule is not None:
             raise OptionError(
-                f"{self.name}: rate={self.rate:g} and schedule={self.schedule} both name the rate; leave one out"
+                f"{self.name}: rate={self.rate:g} and schedule={self.schedule} both set the rate; leave one out"
             )
         chosen = Optimiser.parse(self.optimiser)
         object.__setattr__(self, "optimiser", str(chosen))
@@ -106,7 +106,7 @@ class FineTune(_Tuning, Recover, name="fine-tune"):
 class Iterate(_Tuning, Recover, name="iterate"):
     """Remove a part, fine-tune, and repeat until the target is met (Han et al. 2015)."""
 
-    rounds: int = param(default=3, ge=1, doc="how many times")
+    rounds: int = param(default=3, ge=1, doc="rounds of removal and training")
     epochs: int = param(default=5, ge=1, doc="epochs after each round")
 
 
@@ -116,7 +116,7 @@ class Distill(Recover, name="distill"):
     rows: int = param(default=5000, ge=1, doc="training rows, drawn by the seed")
     epochs: int = param(default=1, ge=1, kw_only=True, doc="passes over them")
     rate: float | None = param(
-        default=None, gt=0, lt=1, kw_only=True, doc="of Adam; none: the largest of three that helps on held-back rows"
+        default=None, gt=0, lt=1, kw_only=True, doc="rate of Adam; none: the largest of three that helps held-back rows"
     )
     labels: float = param(default=0.0, ge=0, lt=math.inf, kw_only=True, doc="weight of the labels' cross entropy")
     batch: int = param(default=50, ge=1, kw_only=True, doc="rows per step")
@@ -125,8 +125,8 @@ class Distill(Recover, name="distill"):
 class Recalibrate(Recover, name="recalibrate"):
     """Recompute the statistics of all batch norms on training rows."""
 
-    rows: int = param(default=5000, ge=2, doc="how many, spread over all of them")
-    batch: int = param(default=250, ge=2, doc="rows whose mean and variance are taken together")
+    rows: int = param(default=5000, ge=2, doc="number of rows, evenly spaced")
+    batch: int = param(default=250, ge=2, doc="rows in each batch; its mean and variance are averaged")
 
 
 class Rewind(Recover, name="rewind"):
@@ -139,7 +139,7 @@ class Rewind(Recover, name="rewind"):
 
     epoch: int = param(ge=0, doc="the epoch of the original run to go back to (0: before training)")
     epochs: int | None = param(default=None, ge=1, doc="epochs from there on; none: the rest of the original run")
-    weights: bool = param(default=True, doc="false: only the rates go back")
+    weights: bool = param(default=True, doc="false: rewind only the learning rates")
 
 
 def fine_tuned(
@@ -225,7 +225,5 @@ def check_has_norms(network: nn.Module, option: Recalibrate) -> list[_BATCH_NORM
     norms = [module for module in network.modules() if isinstance(module, _BATCH_NORM)]
     kept = [norm for norm in norms if norm.running_mean is not None]
     if not kept:
-        raise UsageError(
-            f"{option}: {type(network).__name__} has no batch norm whose statistics could be measured anew"
-        )
+        raise UsageError(f"{option}: {type(network).__name__} has no batch norm with statistics to recompute")
     return kept

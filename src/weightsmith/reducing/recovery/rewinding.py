@@ -38,7 +38,7 @@ from weightsmith.training.watching import Watch
 
 __all__ = ["Original", "original_of", "rewound"]
 
-# The settings of a run that continuing it needs, with their types in its record.
+# The settings that are needed to continue a run, with their types in its record.
 _TOLD = {
     **dict.fromkeys(("optimiser", "schedule", "loss", "augment", "normalise", "data"), str),
     **dict.fromkeys(("batch", "epochs", "seed"), int),
@@ -102,8 +102,8 @@ def rewound(
     ``cut`` removes the units from a network of the original's layout; if only the rates are rewound, ``reduced``, the
     network after the reduction, is trained instead.
 
-    Steps count on from that epoch, and random numbers come from the run's seed and the number of the epoch. So without
-    a cut, plain gradient descent reproduces the bytes of the original; an optimiser with state starts without it. The
+    Steps are counted on from that epoch, and random numbers come from the run's seed and the epoch number. So without a
+    cut, plain gradient descent reproduces the bytes of the original; an optimiser with state starts without it. The
     history begins with the rows of the original run up to that epoch. The best epoch, and the patience of a stop or of
     a plateau schedule, start anew; rate reductions made by a plateau remain. ``loss`` is needed if the run had one of
     the user's own, which a record cannot hold.
@@ -157,20 +157,18 @@ def _settings(
     loss: Callable[[Tensor, Tensor], Tensor] | None,
     device: str,
 ) -> Settings:
-    """The settings of the original run, read from its record; it ends earlier if the option says so."""
+    """The settings of the original run, read from its record; it ends earlier if the option sets fewer epochs."""
     settings = record.settings
     epochs, done = settings["epochs"], len(record.history)
     if option.epoch >= epochs or option.epoch > done:
-        raise OptionError(
-            f"{option}: the run has {min(done, epochs)} epochs, so that nothing follows epoch {option.epoch}"
-        )
+        raise OptionError(f"{option}: the run has {min(done, epochs)} epochs, so nothing follows epoch {option.epoch}")
     end = epochs if option.epochs is None else option.epoch + option.epochs
     if end > epochs:
         left = epochs - option.epoch
         raise OptionError(f"{option}: only {left} of the run's {epochs} epochs follow epoch {option.epoch}; take fewer")
     if loss is None and settings["loss"].partition(":")[0] not in Loss.members:
         raise UsageError(
-            f"the run was trained with the loss {settings['loss']}, code of your own: hand it over as loss=…"
+            f"the run was trained with the loss {settings['loss']}, a function of your own: pass it as loss=…"
         )
     schedule = Schedule.parse(settings["schedule"])
     return Settings.read(
@@ -195,7 +193,7 @@ def _check_data(plan: TrainingPlan, record: TrainRecord) -> None:
     for split in ("train", "validation"):
         if plan.inputs.get(split) != record.origin.inputs.get(split):
             raise DataMismatch(
-                f"the {split} split is not the one that the original run was trained on, so that it cannot go on; "
+                f"the {split} split is not the one that the original run was trained on, so it cannot be continued; "
                 f"give the data of that run ({record.settings['data']}), or fine-tune instead"
             )
 

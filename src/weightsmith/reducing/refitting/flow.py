@@ -5,8 +5,8 @@ earlier layers refitted, its targets from the original. Running both networks fr
 cost a pass for each, so the values that later nodes need are kept between two stops: in memory up to a limit, beyond
 it in temporary files.
 
-Where the output of a layer is added to another branch, the branches have drifted apart from those of the original
-network. The layer's target is then what makes the *sum* right, so the other branch is run before the layer is refitted.
+Where the output of a layer is added to another branch, that branch has drifted away from the original network. The
+layer's target is then chosen to make the *sum* right, so the other branch is run before the layer is refitted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IN_PLACE: tuple[Any, ...] = (operator.iadd, operator.isub, operator.imul)
 
 @dataclasses.dataclass(frozen=True)
 class Stop:
-    """A layer to look at: its call, the batch norm behind it, the sum that it goes into and the sum's other branch."""
+    """A layer of interest: its call, the batch norm behind it, the sum that it enters and the sum's other branch."""
 
     layer: str
     call: str
@@ -50,9 +50,9 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """What a stop sees of a block of rows: input in the cut network, input and output in the original, drift.
+    """The values of a block of rows at a stop: input in the cut network, input and output in the original, drift.
 
-    ``drift`` is by how much the other branch of the sum is too small in the cut network; None without a sum.
+    ``drift`` is the other branch of the sum in the original and in the cut network; None without a sum.
     """
 
     given: Tensor
@@ -70,10 +70,10 @@ class SideBySide:
         graphs = [module.graph for module in modules]
         names = [[node.name for node in graph.nodes] for graph in graphs]
         if names[0] != names[1]:
-            raise UsageError("the cut network takes other steps than the original")
+            raise UsageError("the steps of the cut network differ from those of the original")
         for node in graphs[0].nodes:
             if _may_write(node, self._runs[0].module) and len(node.all_input_nodes[0].users) > 1:
-                raise UsageError(f"{node.name} changes in place what other steps read too")
+                raise UsageError(f"{node.name} changes in place a value that other steps also read")
         self._nodes = [{node.name: node for node in graph.nodes} for graph in graphs]
         self._order = {name: index for index, name in enumerate(names[0])}
         self._above = _ancestors(graphs[0])
@@ -81,7 +81,7 @@ class SideBySide:
         self._blocks = blocks
 
     def stops(self, layers: Sequence[str]) -> tuple[list[Stop], dict[str, str]]:
-        """The stops for these layers in an order in which they can be refitted, and those that have none, with why."""
+        """The stops for these layers in an order in which they can be refitted; layers without one, with the reason."""
         calls: dict[str, list[fx.Node]] = {layer: [] for layer in layers}
         for node in self._nodes[0].values():
             if node.op == "call_module" and node.target in calls:
@@ -115,7 +115,7 @@ class SideBySide:
         return ordered, refused
 
     def output_layer(self) -> str | None:
-        """The layer that gives the output of the network, if a single one does."""
+        """The layer that computes the output of the network, if it is a single one."""
         output = next(node for node in self._nodes[0].values() if node.op == "output")
         last = output.args[0]
         return str(last.target) if isinstance(last, fx.Node) and last.op == "call_module" else None
@@ -142,7 +142,7 @@ class SideBySide:
 
     @torch.no_grad()
     def shares_of_sums(self, layers: Sequence[str]) -> dict[str, float]:
-        """The variance of each layer's branch as a share of that of the sum it goes into, over the first block.
+        """The variance of each layer's branch as a share of the variance of the sum it enters, over the first block.
 
         1 for a layer without a sum.
         """
@@ -163,7 +163,7 @@ class SideBySide:
 
     @torch.no_grad()
     def walk(self, stops: Sequence[Stop]) -> Iterator[tuple[Stop, Iterator[Values]]]:
-        """Each stop with the values of its blocks; a layer refitted after its values is run as refitted."""
+        """Each stop with the values of its blocks; a layer refitted at its stop then runs with the new weights."""
         first = next(name for name, node in self._nodes[0].items() if node.op == "placeholder")
         with _Store(len(self._blocks)) as store:
             for index, block in enumerate(self._blocks):
@@ -213,9 +213,9 @@ class SideBySide:
 
 
 class Resumed:
-    """A copy of a network run on from one of its layers: what comes before is computed once, though weights change.
+    """A copy of a network that is run from one of its layers on; the values before are computed once and reused.
 
-    ``network`` is the copy. Starts must not decrease. What cannot be traced is run from its beginning each time.
+    ``network`` is the copy. Starts must not decrease. A network that cannot be traced is run from the beginning.
     """
 
     def __init__(self, network: nn.Module, blocks: Sequence[Tensor]) -> None:
@@ -231,13 +231,13 @@ class Resumed:
         self._run = fx.Interpreter(module, garbage_collect_values=False)
 
     def position(self, layers: Sequence[str]) -> int:
-        """The step at which the first of these layers is called; 0 if it is not known."""
+        """The step at which the first of these layers is called; 0 if unknown."""
         calls = [at for at, node in enumerate(self._nodes) if node.op == "call_module" and node.target in layers]
         return min(calls, default=0)
 
     @torch.no_grad()
     def outputs(self, start: int) -> Tensor:
-        """The outputs of the network as it is now; all before the step ``start`` as it was when first computed."""
+        """The outputs of the network with its present weights; values before step ``start`` as first computed."""
         if not self._nodes:
             return torch.cat([self.network(block.clone()) for block in self._blocks])
         found = []
@@ -258,7 +258,7 @@ class Resumed:
             self._run.env[node] = self._run.run_node(node)
             for given in node.all_input_nodes:
                 if all(user in self._run.env for user in given.users):
-                    self._run.env[given] = None  # read by nothing that follows
+                    self._run.env[given] = None  # no later step reads it
         return self._run.env
 
     def _live(self, values: dict[fx.Node, Any], stop: int) -> dict[fx.Node, Any]:
@@ -267,9 +267,9 @@ class Resumed:
 
 
 class _Variances(fx.Interpreter):
-    """The variance of some steps' values over rows and positions, summed over channels, taken as they are computed.
+    """The variance of some steps' values over rows and positions, summed over channels.
 
-    A later step may change them in place.
+    Measured as soon as they are computed: a later step may change them in place.
     """
 
     def __init__(self, module: Any, names: Collection[str]) -> None:
@@ -278,7 +278,7 @@ class _Variances(fx.Interpreter):
         self.found: dict[str, float] = {}
 
     def run_node(self, n: fx.Node) -> Any:
-        """Run the step, and look at what it gives."""
+        """Run the step, and measure the variance of its value."""
         value = super().run_node(n)
         if n.name in self._names and isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1:
             self.found[n.name] = float(value.transpose(0, 1).flatten(1).var(dim=1).sum())
@@ -304,7 +304,7 @@ def _may_write(node: fx.Node, module: nn.Module) -> bool:
 
 
 class _Store:
-    """The values of each block between two stops, in memory or, if they are many, in temporary files."""
+    """The values of each block between two stops, in memory or, if they are large, in temporary files."""
 
     def __init__(self, blocks: int) -> None:
         self._held: list[Any] = [None] * blocks

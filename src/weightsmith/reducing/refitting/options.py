@@ -12,13 +12,13 @@ __all__ = ["LeastSquares", "NoRefit", "Refit"]
 
 
 class Refit(Option, family="refit"):
-    """What the layers that read removed units become: ``least-squares`` or ``none``."""
+    """How the layers that read removed units are refitted: ``least-squares`` or ``none``."""
 
 
 class LeastSquares(Refit, name="least-squares"):
-    """Solve the reading layers anew, one after another, towards the outputs they had in the original network.
+    """Fit the reading layers by least squares, one after another, to the outputs they had in the original network.
 
-    No label is read and nothing is trained: inputs come from the cut network, targets from the original one.
+    Needs neither labels nor training: inputs come from the cut network, targets from the original one.
     """
 
     ridge: float = param(default=1e-4, gt=0, lt=1, doc="penalty on the change, as a share of the mean square of inputs")

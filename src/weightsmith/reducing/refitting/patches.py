@@ -1,12 +1,12 @@
-"""The rows that a layer multiplies by its weight, and those it gives: a dense layer's inputs, a convolution's patches.
+"""Rows of a layer: what it multiplies by its weight (dense: its inputs, convolution: its patches), and its outputs.
 
 A convolution at output position t is the product of its flattened weight with the patch of the *padded* input under
-the kernel at t, so that a regression on patches sees the zeros of the border as the layer sees them:
+the kernel at t, so that a regression on patches includes the zeros of the border:
 
     y[n, :, t] = W.flatten(1) @ patch[n, t]        patch[n, t] = (channel, kernel position)
 
-A transposed convolution is the plain one of its input with stride − 1 zeros between the values, the kernel turned
-round; W is then (outputs, inputs, kernel position) too.
+A transposed convolution is a plain one of its input with stride − 1 zeros between the values and a flipped kernel; W is
+then (outputs, inputs, kernel position) too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_supported(module: nn.Module) -> bool:
 
 
 def at_least_float(values: Tensor) -> Tensor:
-    """The values in float32, or in float64 if that is what they are."""
+    """The values in float32, or unchanged if they are in float64."""
     return values if values.dtype == torch.float64 else values.float()
 
 
@@ -98,7 +98,7 @@ def _at(values: Tensor, places: tuple[Tensor, ...]) -> Tensor:
 
 
 def _stuffed(module: nn.modules.conv._ConvTransposeNd, given: Tensor) -> Tensor:
-    """The input with zeros between its values and around them, over which the turned kernel moves by single steps."""
+    """The input with zeros between its values and around them, over which the flipped kernel moves with stride 1."""
     spread = [(size - 1) * stride + 1 for size, stride in zip(given.shape[2:], module.stride, strict=True)]
     stuffed = given.new_zeros((*given.shape[:2], *spread))
     between = tuple(slice(None, None, stride) for stride in module.stride)
@@ -107,7 +107,7 @@ def _stuffed(module: nn.modules.conv._ConvTransposeNd, given: Tensor) -> Tensor:
     for axis in reversed(range(len(spread))):
         before = module.dilation[axis] * (module.kernel_size[axis] - 1) - int(module.padding[axis])
         around += [before, before + module.output_padding[axis]]
-    return functional.pad(stuffed, around)  # a negative number takes away
+    return functional.pad(stuffed, around)  # negative padding crops
 
 
 def _padded(module: nn.modules.conv._ConvNd, given: Tensor) -> Tensor:

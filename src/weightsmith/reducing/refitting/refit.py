@@ -1,14 +1,14 @@
-"""Refit of a cut network: every layer that reads removed units is solved anew, in the order of the network.
+"""Refit of a cut network: every layer that reads removed units is solved by least squares, in network order.
 
-The inputs x′ of a layer come from the cut network, whose earlier layers are refitted already; its target is what it
-gave in the original network, before the activation. Where its output is added to another branch s (a residual sum),
-the target also makes good what that branch has lost:
+The inputs x′ of a layer come from the cut network, whose earlier layers are refitted already; its target is its output
+in the original network, before the activation. Where its output is added to another branch s (a residual sum), the
+target also compensates for the change of that branch:
 
     W′ x′ + b′  ≈  W x + b + (s − s′) / γ̄
 
 γ̄ is the factor of the batch norm between the layer and the sum (1 without one), so that batch norms stay in the
-network and the solution is that of the folded one. Constants go into the bias, or into the mean of the batch norm
-behind. At the end the layer that gives the output is refitted with a stronger penalty.
+network and the solution is that of the folded network. Constants go into the bias, or into the mean of the batch norm
+behind. At the end the output layer is refitted with a stronger penalty.
 
 A dense layer that reads every channel at many positions (behind a flattening) has too many inputs for that: instead the
 channels of the original network are regressed on those left, h ≈ A h′ + a at every position, and W is multiplied by A.
@@ -64,7 +64,7 @@ class LayerRefit(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RefitRecord(Record):
-    """What a refit did: rows looked at, layers in their order, and layers left as they were, with the reason."""
+    """The record of a refit: the number of rows, the layers in order, and layers left unchanged, with the reason."""
 
     rows: int
     layers: tuple[LayerRefit, ...]
@@ -98,7 +98,7 @@ def refit(
         layers.append(last)
     stops, left = both.stops(layers)
     left |= {
-        layer: f"a {type(original.get_submodule(layer)).__name__} is not solved for"
+        layer: f"a {type(original.get_submodule(layer)).__name__} cannot be refitted"
         for layer in readers.reads
         if not is_supported(original.get_submodule(layer))
     }
@@ -129,18 +129,18 @@ def refit(
 
 
 def _checked(values: Iterator[Values], original: nn.Module, block: Tensor) -> Iterator[Values]:
-    """The values of the output layer; refused if the steps, run one by one, do not give what the network gives."""
+    """The values of the output layer; refused if the steps, run one by one, do not reproduce the network's outputs."""
     expected = original(block.clone())
     for number, each in enumerate(values):
         if number == 0 and not torch.allclose(
             each.output, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max())
         ):
-            raise UsageError("its steps, run one by one, do not give the outputs of the network")
+            raise UsageError("the steps of the network, run one by one, do not reproduce its outputs")
         yield each
 
 
 class _Readers:
-    """The layers that read removed units, with the sites they read, and the outputs of every layer that stay."""
+    """The layers that read removed units, with the sites they read, and the kept outputs of every layer."""
 
     def __init__(self, sites: Sequence[Site], choices: Sequence[Choice]) -> None:
         known = {site.name: site for site in sites}
@@ -160,12 +160,12 @@ class _Readers:
         self.shifts = {layer: taker for site in sites for layer, taker in site.shifts.items()}
 
     def outputs(self, layer: str, total: int) -> Tensor:
-        """The outputs of a layer that stay."""
+        """The indices of the kept outputs of a layer."""
         gone = self._gone.get(layer, set())
         return torch.tensor([index for index in range(total) if index not in gone], dtype=torch.int64)
 
     def inputs(self, layer: str, total: int) -> Tensor:
-        """The inputs of a layer that stay."""
+        """The indices of the kept inputs of a layer."""
         gone = {
             index
             for port, choice in self.reads[layer]
@@ -180,13 +180,13 @@ class _Readers:
 
 
 class _Refitting:
-    """A refit under way: each layer that is solved is written into the cut network at once."""
+    """A refit in progress: each solved layer is written into the cut network at once."""
 
     def __init__(self, original: nn.Module, cut: nn.Module, readers: _Readers, seed: int) -> None:
         self.original, self.cut, self.readers, self.seed = original, cut, readers, seed
 
     def solve(self, stop: Stop, values: Iterator[Values], ridge: float) -> LayerRefit | str:
-        """Solve one layer and write its weight; or why it stays as it is. All values are taken in any case."""
+        """Solve one layer and write its weight, or return why it stays unchanged; always consumes all values."""
         layer = self.cut.get_submodule(stop.layer)
         spread = self.readers.spread(stop.layer) if isinstance(layer, nn.Linear) else None
         if spread is not None and layer.in_features == spread[0].of(spread[1].kept).size:
@@ -225,7 +225,7 @@ class _Refitting:
     def inside(self, layers: Sequence[str], blocks: Sequence[Tensor], ridge: float) -> list[LayerRefit]:
         """Refit layers inside modules that are one step of the flow, such as torch's encoder layers.
 
-        What reaches them in the cut network is not seen, so that both inputs and targets are those of the original.
+        Their inputs in the cut network are not visible, so both inputs and targets are those of the original.
         """
         stops = {layer: Stop(layer, layer, layer, None, None) for layer in layers}
         problems = {layer: self._problem(stop) for layer, stop in stops.items()}
@@ -251,7 +251,7 @@ class _Refitting:
     def _by_channels(
         self, stop: Stop, values: Iterator[Values], ridge: float, spread: tuple[Port, Choice]
     ) -> LayerRefit:
-        """Regress the original channels on those left, at all positions alike, and multiply the weight by the map."""
+        """Regress the original channels on those left, equally at all positions, and multiply the weight by the map."""
         port, choice = spread
         old, new = self.original.get_submodule(stop.layer), self.cut.get_submodule(stop.layer)
         taker = self._taker(stop)
@@ -301,7 +301,7 @@ class _Refitting:
 
 
 def stand_ins(choice: Choice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What the cut puts in place of every unit: h ≈ h′ A + a, with A (kept × units) and a (units).
+    """The replacement of every unit in the cut network: h ≈ h′ A + a, with A (kept × units) and a (units).
 
     >>> from weightsmith.reducing.decisions import Removal
     >>> mapped, constants = stand_ins(Choice("dense1", 3, (Removal(1, (0,), (2.0,), 0.5),)))
@@ -318,7 +318,7 @@ def stand_ins(choice: Choice) -> tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def _places_left(indices: Tensor, stays: Tensor) -> Tensor:
-    """The inputs of the cut layer that belong to each kept unit: ranks of the old ones among those that stay."""
+    """The inputs of the cut layer that belong to each kept unit: ranks of the old inputs among the kept ones."""
     old = indices[stays]
     order = torch.empty(int(indices.max()) + 1, dtype=torch.int64)
     order[old.reshape(-1).sort().values] = torch.arange(old.numel())

@@ -1,4 +1,4 @@
-"""The regression of one layer: what it multiplies by its weight in the cut network, and what it should give."""
+"""The regression of one layer: from the rows it multiplies by its weight in the cut network to its target outputs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from weightsmith.reducing.refitting.solving import Change, Regression
 
 __all__ = ["PLACES", "PatchRegression", "Variance", "norm_scale", "precision_of"]
 
-PLACES = 64  # output positions of a convolution that are looked at in each image
+PLACES = 64  # output positions of a convolution that are sampled per image
 _DEAD = 1e-3  # a batch norm's factor below this share of its largest carries no correction of a sum
 
 
 class PatchRegression:
-    """Accumulates, block by block, the inputs of a cut layer and what its outputs lack of those of the original.
+    """Accumulates, block by block, the inputs of a cut layer and the residuals of its outputs against the targets.
 
-    ``kept`` are the outputs that stay, ``scale`` brings a drift behind the batch norm before it, and ``constant`` says
-    whether the outputs can be shifted.
+    ``kept`` are the kept outputs, ``scale`` converts a drift after the batch norm to one before it, and ``constant``
+    says whether the outputs can be shifted.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class PatchRegression:
         self._found = Regression(columns, outputs, constant=constant, precision=precision_of(self._weight))
         self._targets_seen = Variance(outputs)
         self.summed = False
-        """Whether a residual sum was made good."""
+        """Whether a residual sum was corrected."""
         self.rows = 0
 
     def add(self, block: Values) -> None:
-        """The rows of one block, at some of its positions."""
+        """Add the rows of one block, at some of its positions."""
         places = drawn_places(self._old, block.output, PLACES, self._generator)
         rows = at_least_float(input_rows(self._new, block.given, places))
         kept = self._kept.to(block.output.device)
@@ -67,7 +67,7 @@ class PatchRegression:
 
 
 def norm_scale(network: nn.Module, norm: str | None, kept: Tensor) -> Tensor | float:
-    """1/γ̄ of each output, by which a drift behind the batch norm is brought before it; 0 for outputs it silences."""
+    """1/γ̄ of each output, which converts a drift after the batch norm to one before it; 0 for outputs it silences."""
     if norm is None:
         return 1.0
     module = network.get_submodule(norm)
@@ -81,7 +81,7 @@ def norm_scale(network: nn.Module, norm: str | None, kept: Tensor) -> Tensor | f
 
 
 def _drift(block: Values, layer: nn.Module, kept: Tensor, places: tuple[Tensor, ...] | None) -> Tensor | None:
-    """By how much the other branch of the sum is too small, as rows; None without one of the same shape."""
+    """The deficit of the other branch of the sum, as rows; None without a branch of the same shape."""
     if block.drift is None:
         return None
     original, reduced = block.drift
@@ -92,7 +92,7 @@ def _drift(block: Values, layer: nn.Module, kept: Tensor, places: tuple[Tensor, 
 
 
 def precision_of(weight: Tensor) -> Literal["float64", "mixed"]:
-    """In what the rows of a layer are multiplied: in float64 where its weight is."""
+    """The precision in which the rows of a layer are multiplied: float64 if its weight is float64."""
     return "float64" if weight.dtype == torch.float64 else "mixed"
 
 
@@ -103,7 +103,7 @@ class Variance:
         self._rows, self._sums, self._squares = 0, np.zeros(outputs), np.zeros(outputs)
 
     def add(self, targets: NDArray[np.floating[Any]]) -> None:
-        """Further rows of targets."""
+        """Add rows of targets."""
         self._rows += len(targets)
         self._sums += targets.sum(axis=0, dtype=np.float64)
         self._squares += np.square(targets, dtype=np.float64).sum(axis=0)

@@ -4,10 +4,10 @@ With rows x (what the layer multiplies by its weight W) and residuals r = target
 
     ΔW = argmin Σ ‖r − ΔW x − Δb‖² + λ ‖ΔW‖²        λ = ridge · mean diagonal of Σ x xᵀ
 
-The penalty is on the change, not on the weight: a cut that is exact stays as it is. Δb is not penalised, so that x and
-r are measured from their means; a layer that can take no constant is solved about 0, without Δb. Only the moments of
-(x, r) are kept, so that memory does not grow with the rows: rows in float32 are multiplied block by block and added up
-in float64, which costs half the time of float64 throughout.
+The penalty is on the change, not on the weight: an exact cut stays unchanged. Δb is not penalised, so x and r are
+measured from their means; a layer that cannot take a constant is solved about 0, without Δb. Only the moments of (x, r)
+are kept, so memory does not grow with the rows: rows in float32 are multiplied block by block and added up in float64,
+which costs half the time of float64 throughout.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Regression:
         self._squares = 0.0
 
     def add(self, rows: NDArray[np.floating[Any]], residuals: NDArray[np.floating[Any]]) -> None:
-        """Further rows (rows × columns) with their residuals (rows × outputs)."""
+        """Add rows (rows × columns) with their residuals (rows × outputs)."""
         self._moments.add(np.concatenate([rows, residuals], axis=1))
         self._squares += float(np.square(residuals, dtype=np.float64).sum())
 

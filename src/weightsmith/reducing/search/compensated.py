@@ -1,11 +1,11 @@
 """A genetic search for channels, scored after compensation and seeded by the other methods.
 
-Accuracy on a few rows tells too little of hundreds of channels. Here a mask is worth what the readers of its sites
-keep of their outputs once they are refitted, which needs no pass through the network (``criteria/elimination.py``):
+Accuracy on a few rows hardly distinguishes masks of hundreds of channels. Here a mask is scored by the error of its
+sites' readers once they are refitted, which needs no pass through the network (``criteria/elimination.py``):
 
     score = − Σ_sites Σ_readers tr( V_Jᵀ (P_JJ)⁻¹ V_J ) / energy        J the columns of all removed units
 
-The first population has the choices by error, by groups and by L1 norm, so that the search cannot end below them.
+The first population contains the choices by error, by groups and by L1 norm, so the result is at least as good.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _RIDGE = 1e-4
 
 
 class Compensated(Method, name="compensated"):
-    """A genetic search for the units whose readers are nearest to what they gave, once refitted; made for channels.
+    """A genetic search for the units whose readers have the least error once refitted; designed for channels.
 
     Seeded by ``error``, ``groups`` and ``magnitude``; a note says whether it found better units than these.
     """
 
     population: int = param(default=40, ge=4, le=1_000_000, doc="masks in each generation")
-    generations: int = param(default=25, ge=1, doc="after the first one")
-    tournament: int = param(default=3, ge=1, doc="masks of which the best becomes a parent")
-    crossover: float = param(default=0.8, ge=0, le=1, doc="chance that a pair changes its ends")
+    generations: int = param(default=25, ge=1, doc="generations after the first")
+    tournament: int = param(default=3, ge=1, doc="masks per tournament; the best becomes a parent")
+    crossover: float = param(default=0.8, ge=0, le=1, doc="chance that a pair is crossed")
     mutation: float = param(default=0.5, ge=0, le=1, doc="chance that a mask mutates")
-    flip: float = param(default=0.01, ge=0, le=1, doc="chance of each bit of one that does")
-    elite: int = param(default=10, ge=1, doc="places of the hall of fame, which stays in the population")
+    flip: float = param(default=0.01, ge=0, le=1, doc="chance of each bit of a mutating mask to flip")
+    elite: int = param(default=10, ge=1, doc="size of the hall of fame, which stays in the population")
 
     needs_target: ClassVar[bool] = True
 
@@ -110,7 +110,7 @@ def _seeds(context: PruningContext, counts: Mapping[str, int]) -> dict[str, NDAr
 
 
 def _verdict(found: float, seeds: Mapping[str, float]) -> str:
-    """Whether the search was worth its time."""
+    """A note on whether the search did better than its seeds."""
     name = min(seeds, key=lambda each: seeds[each])
     told = ", ".join(f"{each} {error:.4g}" for each, error in seeds.items())
     if found < seeds[name] * (1 - 1e-9):

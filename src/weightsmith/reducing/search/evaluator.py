@@ -32,7 +32,7 @@ Evaluator = Callable[[Masks], NDArray[np.float64]]
 
 
 def evaluator_of(context: PruningContext, x: Tensor, y: Tensor) -> Evaluator:
-    """A function from masks (one per row) to accuracies (of a regression R²) in percent on ``x`` with targets ``y``."""
+    """A function from masks (one per row) to accuracies (R² for a regression) in percent on ``x``, targets ``y``."""
     last = _last_layer(context, x) if kind_of(y) is Kind.CLASSES else None
     if last is not None:
         return Readout(*last, y.numpy())
@@ -123,7 +123,7 @@ class Readout:
         Of equal logits the first wins, as with ``argmax``. For an empty mask the bias alone decides.
         """
         if masks.ndim != 2 or masks.shape[1] != self.units:
-            raise DataMismatch(f"masks have the shape {masks.shape}, and the layer has {self.units} units")
+            raise DataMismatch(f"masks have the shape {masks.shape}, but the layer has {self.units} units")
         right = np.zeros(len(masks), np.int64)
         step = max(1, _MOST_WEIGHTS // (self.classes * max(1, self.units)))
         for first in range(0, len(masks), step):
@@ -174,13 +174,13 @@ def _check(hidden: Array, weight: Array, bias: Array, labels: Array) -> None:
     if hidden.ndim != 2 or weight.ndim != 2 or hidden.shape[1] != weight.shape[1]:
         raise DataMismatch(f"activations {hidden.shape} and output weights {weight.shape} do not have the same units")
     if hidden.size == 0 or weight.size == 0:
-        raise DataMismatch(f"there is nothing to count: activations {hidden.shape}, output weights {weight.shape}")
+        raise DataMismatch(f"nothing to evaluate: activations {hidden.shape}, output weights {weight.shape}")
     if bias.shape != (len(weight),):
-        raise DataMismatch(f"the bias has the shape {bias.shape}, and there are {len(weight)} classes")
+        raise DataMismatch(f"the bias has the shape {bias.shape}, but there are {len(weight)} classes")
     if labels.shape != (len(hidden),) or labels.dtype.kind not in "iu":
         raise DataMismatch(f"labels must be {len(hidden)} whole numbers, one per row, not {labels.dtype}{labels.shape}")
     if labels.min() < 0 or labels.max() >= len(weight):
-        raise DataMismatch(f"labels run from {labels.min()} to {labels.max()}, and there are {len(weight)} classes")
+        raise DataMismatch(f"labels run from {labels.min()} to {labels.max()}, but there are {len(weight)} classes")
     for name, values in (("activations", hidden), ("output weights", weight), ("bias", bias)):
         if not np.isfinite(values).all():
-            raise DataMismatch(f"the {name} hold NaN or infinity: accuracy would mean nothing")
+            raise DataMismatch(f"the {name} contain NaN or infinity: the accuracy would be meaningless")

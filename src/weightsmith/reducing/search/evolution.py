@@ -1,11 +1,11 @@
 """The genetic search of the paper (section 2.5), vectorised over the population.
 
-In each generation tournaments fill the population but for the slots of the hall of fame; neighbours are crossed,
+In each generation tournaments fill the population except for the slots of the hall of fame; neighbours are crossed,
 individuals mutate, and the hall of fame, the best distinct masks so far, joins them. (DEAP's stock loop only records
 its hall of fame, so the best can be lost; the paper says that they "remained in the population".)
 
-Each generation has its own random stream. A search can therefore resume from any state, and one with more
-generations begins as the one with fewer.
+Each generation has its own random stream. A search can therefore resume from any state, and a longer search begins
+exactly like a shorter one.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def evolve(
 def check_bits(bits: int) -> None:
     """Raise for a chromosome without bits."""
     if bits < 1:
-        raise OptionError(f"a chromosome of {bits} bits leaves nothing to search: there is no unit that can go")
+        raise OptionError(f"a chromosome of {bits} bits leaves nothing to search: no unit can be removed")
 
 
 def children(
@@ -244,7 +244,7 @@ def crossed(masks: Masks, probability: float, random: np.random.Generator) -> Ma
 
 
 def mutated(masks: Masks, probability: float, flip: float, random: np.random.Generator) -> Masks:
-    """Each individual mutates with ``probability``; of one that does, each bit flips with probability ``flip``."""
+    """Each individual mutates with ``probability``; each of its bits then flips with probability ``flip``."""
     children = masks.copy()
     chosen = np.flatnonzero(random.random(len(masks)) < probability)
     children[chosen] ^= random.random((len(chosen), masks.shape[1])) < flip
@@ -255,7 +255,8 @@ def hold(sites: Sequence[slice], counts: Sequence[int]) -> Repair:
     """A repair that leaves exactly ``counts[k]`` bits on in ``sites[k]``, flipping as few random bits as needed."""
     for site, count in zip(sites, counts, strict=True):
         if not 1 <= count <= site.stop - site.start:
-            raise OptionError(f"{count} of {site.stop - site.start} units cannot be kept: 1 at least, all at most")
+            size = site.stop - site.start
+            raise OptionError(f"{count} of {size} units cannot be kept: keep 1 to {size}")
 
     def repair(masks: Masks, random: np.random.Generator) -> Masks:
         # Bits that are on come first, in random order; then those that are off, in random order.

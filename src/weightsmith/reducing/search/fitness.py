@@ -78,7 +78,7 @@ def guarded(evaluate: Score, fitness: Fitness, sites: Sequence[slice]) -> Score:
             values = np.asarray(fitness(accuracy, left), np.float64)
             if values.shape != (len(left),):
                 raise UsageError(
-                    f"the fitness of {len(left)} masks must be as many numbers, not of shape {values.shape}"
+                    f"the fitness of {len(left)} masks must be {len(left)} numbers, not of shape {values.shape}"
                 )
             scores[able] = values
         return scores
@@ -118,5 +118,5 @@ def _checked(scores: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     if values.shape != (count,):
         raise UsageError(f"the fitness of {count} masks must be {count} numbers, not an array of shape {values.shape}")
     if np.isnan(values).any() or np.isposinf(values).any():
-        raise UsageError("the fitness of a mask is NaN or infinite: it must be a finite number, or −∞ for never")
+        raise UsageError("the fitness of a mask is NaN or infinite: it must be a finite number, or −∞ to exclude it")
     return values

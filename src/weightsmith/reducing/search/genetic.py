@@ -35,22 +35,22 @@ class Genetic(Method, name="genetic"):
     on the training rows. A target fixes the number of units, and the penalty has no effect.
     """
 
-    penalty: float = param(default=50.0, ge=0, lt=float("inf"), doc="λ: points of accuracy that size costs")
-    per: Literal["share", "units"] = param(default="share", doc="what λ is counted per: Nf/Ni (eq. 5) or Nf (eq. 6)")
+    penalty: float = param(default=50.0, ge=0, lt=float("inf"), doc="λ: penalty on size, in points of accuracy")
+    per: Literal["share", "units"] = param(default="share", doc="what λ multiplies: Nf/Ni (eq. 5) or Nf (eq. 6)")
     population: int = param(default=100, ge=2, le=1_000_000, doc="masks in each generation")
-    generations: int = param(default=50, ge=1, doc="after the first, random one")
-    tournament: int = param(default=3, ge=1, doc="masks of which the best becomes a parent")
-    crossover: float = param(default=0.8, ge=0, le=1, doc="chance that a pair changes its ends")
+    generations: int = param(default=50, ge=1, doc="generations after the first, random one")
+    tournament: int = param(default=3, ge=1, doc="masks per tournament; the best becomes a parent")
+    crossover: float = param(default=0.8, ge=0, le=1, doc="chance that a pair is crossed")
     mutation: float = param(default=_PAPER["mutation"], ge=0, le=1, doc="chance that a mask mutates")
-    flip: float = param(default=_PAPER["flip"], ge=0, le=1, doc="chance of each bit of one that does")
-    elite: int = param(default=5, ge=1, doc="places of the hall of fame, which stays in the population")
+    flip: float = param(default=_PAPER["flip"], ge=0, le=1, doc="chance of each bit of a mutating mask to flip")
+    elite: int = param(default=5, ge=1, doc="size of the hall of fame, which stays in the population")
     rows: int | None = param(default=None, ge=1, doc="training rows that fitness is measured on; none: all")
     preset: Literal["paper", "tuned"] = param(
-        default="paper", doc="tuned: mutation 0.5, flip 2/units and elite 30, which went further on one hidden layer"
+        default="paper", doc="tuned: mutation 0.5, flip 2/units and elite 30, which did better on one hidden layer"
     )
 
     def check(self) -> None:
-        """Check that the hall of fame leaves room for offspring, and that nothing is said twice."""
+        """Check that the hall of fame leaves room for offspring, and that no setting is given twice."""
         own = [key for key in ("mutation", "flip", "elite") if getattr(self, key) != _PAPER[key]]
         if self.preset == "tuned" and own:
             raise OptionError(f"genetic: preset=tuned sets {own[0]} itself; leave one of them out")
@@ -68,11 +68,11 @@ class Genetic(Method, name="genetic"):
         state = resumed(search, self, self.generations, context, counts)
         # A price may still differ between masks of one size.
         fixed = counts and self.penalty and context.fitness is None and context.price is None
-        notes = ("the target holds the number of units, so the penalty played no role",) if fixed else ()
+        notes = ("the target fixes the number of units, so the penalty had no effect",) if fixed else ()
         return Decision(choices_of(context, state.hall[0]), Trace(self._fitness_text(context), state.rows), notes=notes)
 
     def operators(self, bits: int) -> Genetic:
-        """The settings for masks of ``bits`` units: these, or those that the preset stands for."""
+        """The settings for masks of ``bits`` units: these, or those of the preset."""
         if self.preset == "paper":
             return self
         elite = min(_TUNED_ELITE, self.population - 1)
@@ -98,11 +98,11 @@ class Pareto(Method, name="pareto"):
 
     loss: float = param(default=1.0, ge=0, le=100, doc="points of training accuracy that may be lost")
     population: int = param(default=100, ge=2, le=5_000, doc="masks in each generation")
-    generations: int = param(default=50, ge=1, doc="after the first, random one")
-    tournament: int = param(default=2, ge=1, doc="masks of which the best becomes a parent")
-    crossover: float = param(default=0.8, ge=0, le=1, doc="chance that a pair changes its ends")
+    generations: int = param(default=50, ge=1, doc="generations after the first, random one")
+    tournament: int = param(default=2, ge=1, doc="masks per tournament; the best becomes a parent")
+    crossover: float = param(default=0.8, ge=0, le=1, doc="chance that a pair is crossed")
     mutation: float = param(default=0.2, ge=0, le=1, doc="chance that a mask mutates")
-    flip: float = param(default=0.1, ge=0, le=1, doc="chance of each bit of one that does")
+    flip: float = param(default=0.1, ge=0, le=1, doc="chance of each bit of a mutating mask to flip")
     rows: int | None = param(default=None, ge=1, doc="training rows that accuracy is measured on; none: all")
 
     def choose(self, context: PruningContext, counts: Mapping[str, int] | None) -> Decision:
@@ -117,7 +117,7 @@ class Pareto(Method, name="pareto"):
             FrontPoint(-point, int(np.count_nonzero(mask)), kept_of(context, mask))
             for mask, point in zip(state.hall, state.hall_scores[:, 1].tolist(), strict=True)
         )
-        notes = ("the target holds the number of units, so the most accurate was taken",) if counts else ()
+        notes = ("the target fixes the number of units, so the most accurate was taken",) if counts else ()
         return Decision(choices_of(context, state.hall[taken]), Trace("training accuracy %", state.rows), front, notes)
 
     def _cheapest(self, state: State) -> int:

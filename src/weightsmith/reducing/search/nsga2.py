@@ -94,8 +94,8 @@ def explore(
 ) -> State:
     """The state after ``options.generations`` generations; its ``hall`` is the front, by price ascending.
 
-    ``score`` gives accuracies (higher is better, −∞ for a mask that is no network), ``price`` what a mask costs. A
-    point is (price, −accuracy). The first population has masks of all densities, including the full network, so
+    ``score`` gives accuracies (higher is better, −∞ for an invalid mask), ``price`` the cost of a mask. A point
+    is (price, −accuracy). The first population has masks of all densities, including the full network, so
     that the search covers both ends of the front. The other arguments are those of
     :func:`~weightsmith.reducing.search.evolution.evolve`.
     """
@@ -139,7 +139,7 @@ def _after(state: State, offspring: Masks, memory: Memory, price: Price, count: 
     masks = np.concatenate([state.population, offspring[fresh]])
     points = np.concatenate([state.scores, _points(price, offspring[fresh], accuracy[fresh])])
     if len(masks) == 0:
-        raise UsageError("no mask of the first population, the whole network among them, has a finite accuracy")
+        raise UsageError("no mask of the first population, including the whole network, has a finite accuracy")
     best = _survivors(points, count)
     met_masks = np.concatenate([state.hall, offspring[fresh]])
     met_points = np.concatenate([state.hall_scores, points[len(state.population) :]])

@@ -91,9 +91,9 @@ def _call(method: Method, context: PruningContext, counts: Mapping[str, int] | N
 
 # The state of a search on disk: ``state.npz``, rewritten after each generation.
 #
-# The file holds the arrays of the state, the trace, the call it belongs to and a digest of it all. A file of another
-# network, other data, another seed or other settings is refused, and so is a damaged one. The
-# number of generations is not part of the call, so that a search can be continued for more.
+# The file holds the arrays of the state, the trace, the call it belongs to and a digest of all this. A file of another
+# network, other data, another seed or other settings is refused, and so is a damaged one. The number of generations is
+# not part of the call, so that a search can be continued for more.
 
 
 _FILE = "state.npz"
@@ -138,8 +138,8 @@ class SearchState:
         self._check_call(self._path, facts["call"])
         if isinstance(facts["generation"], int) and facts["generation"] > generations:
             raise UsageError(
-                f"{self._path}: the search stands at generation {facts['generation']}, beyond the {generations} asked "
-                "for; ask for as many, or give another folder"
+                f"{self._path}: the search is at generation {facts['generation']}, beyond the {generations} requested; "
+                "request at least as many, or give another folder"
             )
         try:
             return _state(facts, arrays)

@@ -2,7 +2,7 @@
 
 The graph shows which layers must lose units together. Two things are checked here: every layer that writes the units
 must write all of them and nothing else (zero-padded shortcuts couple layers of different widths), and every layer must
-be of a supported type. The cut itself is ours, and verified.
+be of a supported type. The cut itself is made, and verified, by weightsmith.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ def _built(torch_pruning: Any, twin: nn.Module, example: Tensor) -> Any:
 def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module) -> RawSite | str:
     """The site whose units ``module`` writes, or the reason why there is none.
 
-    A grouped convolution that reads the units carries them on, group by group: what its outputs reach belongs to the
-    site too, and a unit is as many channels as no group, of a convolution or of a norm, is cut in two by.
+    A grouped convolution that reads the units carries them on, group by group: the layers that its outputs reach belong
+    to the site too, and a unit has so many channels that no group of a convolution or norm is split.
     """
     if is_parametrized(module):
-        return "its weight is computed anew in each pass (a parametrisation)"
+        return "its weight is recomputed in each pass (a parametrisation)"
     if getattr(module, "groups", 1) > 1:
         return "is a grouped convolution"
     found = _Roles()
@@ -126,10 +126,10 @@ def _site(torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: n
 
 
 class _Roles:
-    """What a site consists of: indices by role and layer, the grouped convolutions on the way, and numbers of groups.
+    """The parts of a site: indices by role and layer, the grouped convolutions on the way, and numbers of groups.
 
-    Group norms of several groups lose whole groups, so that the statistics of the others stay; a norm of one group (or
-    a layer norm) is left with the statistics of the channels that stay, see ``masking.py``.
+    Group norms of several groups lose whole groups, so the statistics of the others do not change; a norm of one group
+    (or a layer norm) then has the statistics of the kept channels, see ``masking.py``.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class _Roles:
         self.grouped: list[nn.Module] = []
         self.counts: list[int] = []
         self.runs: list[NDArray[np.int64]] = []
-        """Indices that must follow each other, since groups are of neighbours."""
+        """Indices that must be consecutive, since groups consist of neighbours."""
 
     def group(self, count: int, indices: NDArray[np.int64]) -> None:
         """Note that the channels with these indices form ``count`` groups."""
@@ -149,7 +149,7 @@ class _Roles:
 def _collect(
     torch_pruning: Any, graph: Any, names: dict[nn.Module, str], module: nn.Module, found: _Roles
 ) -> str | None:
-    """Add the layers that the outputs of ``module`` reach to ``found``; or the reason why they cannot be cut."""
+    """Add the layers that the outputs of ``module`` reach to ``found``, or return why they cannot be cut."""
     units = len(outputs_first(module))
     kind_of = "linear" if isinstance(module, nn.Linear) else "conv"
     try:
@@ -193,7 +193,7 @@ def _collect(
 
 @contextlib.contextmanager
 def _bounded(mapping: Any) -> Iterator[None]:
-    """Stop torch-pruning's lists of indices, which grow without end where windows are cut out and joined (Swin)."""
+    """Bound torch-pruning's lists of indices, which grow without limit where windows are cut out and joined (Swin)."""
     plain, made = mapping.__call__, 0
 
     def bounded(self: Any, indices: Any) -> Any:
@@ -201,7 +201,7 @@ def _bounded(mapping: Any) -> Iterator[None]:
         found = plain(self, indices)
         made += len(found)
         if made > _MOST_INDICES:
-            raise ValueError("its units are reshaped into windows, over and over")
+            raise ValueError("its units are reshaped into windows again and again")
         return found
 
     mapping.__call__ = bounded
@@ -222,7 +222,7 @@ def _first_line(error: Exception) -> str:
 
 
 def role(module: nn.Module, outputs: bool) -> str | None:
-    """What a layer does with units at its outputs or inputs: writes, carries or reads them; None if it is not known."""
+    """What a layer does with units at its outputs or inputs: writes, carries or reads them; None if unknown."""
     if is_parametrized(module) or not _is_plain(module):
         return None
     if isinstance(module, _BATCH_NORM) or (isinstance(module, nn.PReLU) and module.num_parameters > 1):
@@ -237,7 +237,7 @@ def role(module: nn.Module, outputs: bool) -> str | None:
 
 
 def _is_plain(module: nn.Module) -> bool:
-    """Whether a norm or a PReLU computes what its type does; other layers are tried (``probing.py``)."""
+    """Whether a norm or a PReLU has the forward of its type; other layers are probed (``probing.py``)."""
     kind = next((kind for kind in (_BATCH_NORM, *_ROW_NORM, nn.PReLU) if isinstance(module, kind)), None)
     return kind is None or type(module).forward is kind.forward
 
@@ -266,7 +266,7 @@ def _is_loose(network: nn.Module, name: str) -> bool:
 def _why_loose(network: nn.Module, name: str) -> str:
     if isinstance(network.get_submodule(name.rpartition(".")[0]), nn.MultiheadAttention):
         return (
-            "its heads cannot be cut: keys and values have widths of their own, or there are keys that no token gives"
+            "its heads cannot be cut: keys and values have other widths, or extra keys are added to those of the tokens"
         )
     return "is a parameter outside the layers that can be cut"
 

@@ -1,9 +1,9 @@
-"""Attention heads as units: the rows of queries, keys and values of a head, and what the layer behind reads of it.
+"""Attention heads as units: the rows of queries, keys and values of a head, and the inputs of the layer that reads it.
 
-Heads of ``nn.MultiheadAttention`` are known exactly (``networks/editing/attention.py``). Attention written by hand is
-recognised by what it looks like: a module with a whole number named after heads, and layers for queries, keys and
-values, separate or as one. How such a module splits them is not known, so each possible way is tried and checked
-against the masked network (``probing.py``).
+Heads of ``nn.MultiheadAttention`` are known exactly (``networks/editing/attention.py``). Custom attention is recognised
+by its form: a module with an integer attribute named after heads, and layers for queries, keys and values, separate or
+joint. How such a module splits the heads is unknown, so each possible way is tried and checked against the masked
+network (``probing.py``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def heads_of_modules(network: nn.Module) -> list[Site]:
 
 
 def heads_written_by_hand(network: nn.Module, sites: Sequence[Site]) -> dict[str, list[Site]]:
-    """What the heads of a module may be, by the layer that writes them first: sites to be tried, the likeliest first.
+    """Candidate sites for the heads of custom attention, likeliest first, by the layer that writes them first.
 
     Separate queries, keys and values are one of the ``sites`` already, whose units are the values of all heads.
     """
@@ -43,7 +43,7 @@ def heads_written_by_hand(network: nn.Module, sites: Sequence[Site]) -> dict[str
             own = {f"{name}.{child}".removeprefix("."): layer for child, layer in module.named_children()}
             for site in _candidates(own, sites, heads):
                 width = site.units * site.readers[0].indices.shape[1]
-                # Also how wide all heads are may be a number of the module.
+                # The total width of all heads may be an attribute of the module too.
                 wide = {key: width // heads for key, value in numbers.items() if value == width}
                 for counts in ({attribute: 1}, {attribute: 1, **wide}):
                     kept = tuple((f"{name}.{key}".removeprefix("."), each) for key, each in counts.items())

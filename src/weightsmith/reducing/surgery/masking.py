@@ -29,9 +29,9 @@ def masked(
     """``network`` itself, whose readers receive the replacements of the units that ``choices`` remove.
 
     A constant that replaces a unit in front of zero padding is added to the output of the reader at every position, as
-    a cut does it with the bias. With ``borders`` it is put in place of the unit itself, so that the padding stays 0:
-    what replaces the unit is then read as the unit was. Layer norms, and group norms of one group, take their mean and
-    variance over the units that stay; of other group norms whole groups go, which changes no statistics.
+    a cut does with the bias. With ``borders`` it replaces the unit itself, so that the padding stays 0 and the reader
+    treats it like the unit. Layer norms, and group norms of one group, take their mean and variance over the kept
+    units; other group norms lose whole groups, which changes no statistics.
     """
     known = {site.name: site for site in sites}
     with ExitStack() as hooks:
@@ -107,7 +107,7 @@ class _Replace:
 
 
 class _OverKept:
-    """A hook by which a norm sees only the units that stay; what it gives for the others is 0."""
+    """A hook that applies a norm to the kept units only; its outputs for the others are 0."""
 
     def __init__(self, norm: nn.LayerNorm | nn.GroupNorm, port: Port, choice: Choice) -> None:
         self.kept = torch.from_numpy(np.sort(port.of(choice.kept)))
@@ -121,7 +121,7 @@ class _OverKept:
 
 
 class _Shift:
-    """A hook that adds the effect of the constants to the output of a padding convolution, at every position alike."""
+    """A hook that adds the effect of the constants to the output of a padding convolution, equal at every position."""
 
     def __init__(self, port: Port, choice: Choice) -> None:
         self.indices = torch.from_numpy(port.indices)

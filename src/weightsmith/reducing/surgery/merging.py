@@ -1,16 +1,16 @@
-"""Units folded together: their input weights become the mean of a cluster, each as the batch norm behind it scales it.
+"""Folding: the input weights of a cluster of units become their mean, each as the batch norm behind it scales it.
 
 A layer that writes units and the batch norm behind it are one affine map, with γ̄ = γ/√(σ² + ε):
 
     h = w·x + b        w = γ̄ W        b = γ̄ (B − μ) + β
 
-The mean of k rows that are not equal is shorter than they are, so that the folded unit would vary less than the units
-it stands for. Its row gets their length back (for inputs that do not correlate, that repairs the variance):
+The mean of k unequal rows is shorter than the rows, so the folded unit would vary less than the units it replaces. Its
+row is rescaled to their length (for uncorrelated inputs this restores the variance):
 
     w ← w̄ · √(Σ ‖wⱼ‖² / k) / ‖w̄‖        b ← b̄        and readers add up the columns of the cluster
 
 Source: Wang, Šikić, Thiele and Saukh, "Forget the data and fine-tuning! Just fold the network to compress" (ICLR 2025),
-with the repair that needs no data, there by correlations, here by lengths.
+with its data-free repair, there by correlations, here by lengths.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Map:
 def rows_of(network: nn.Module, site: Site) -> Tensor | None:
     """Input weights and constant of every unit, over all layers that write it (units × values).
 
-    None where units pass through layers other than batch norms directly behind their writers: no mean is known there.
+    None where units pass through layers other than batch norms directly behind their writers: they have no mean there.
     """
     maps = _maps(network, site)
     if maps is None:
@@ -98,7 +98,7 @@ def _put(each: _Map, unit: int, row: Tensor, constants: Tensor) -> None:
     """Write rows and constants of a unit into its layer and the mean of the batch norm behind."""
     indices = torch.from_numpy(each.port.indices[unit])
     factors = each.factors[indices]
-    factors = torch.where(factors == 0, torch.ones_like(factors), factors)  # silent: it stays so
+    factors = torch.where(factors == 0, torch.ones_like(factors), factors)  # a silent unit stays silent
     weight = outputs_first(each.layer)
     weight[indices] = (row.reshape(len(indices), -1) / factors[:, None]).reshape(weight[indices].shape).to(weight)
     bias = getattr(each.layer, "bias", None)

@@ -1,9 +1,9 @@
-"""The sites of a network that are sure: where code is its author's own, one unit is taken out and the result checked.
+"""Verified sites of a network: where a layer has custom code, one unit is removed and the result is checked.
 
-A subclass of a convolution may do anything with its weight. One that only pads in its own way (EfficientNet's *same*
-padding) can lose units like any other; one that standardises its weight over its inputs gives something else when one
-of these goes. So the cut of a unit is compared with the masked network, and a site that fails has the reason. So has
-attention written by hand, of which every likely way to split its heads is tried.
+A subclass of a convolution may do anything with its weight. One that only pads differently (EfficientNet's *same*
+padding) can lose units like any other; one that standardises its weight over its inputs gives other outputs when an
+input is removed. So the cut of one unit is compared with the masked network, and a site that fails is listed with the
+reason. For custom attention, every likely way to split the heads is tried.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["cuttable_sites"]
 
 
 def cuttable_sites(network: nn.Module, batch: Tensor) -> Sites:
-    """The sites of ``network`` with its attention heads, but for those whose first unit cannot be taken out."""
+    """The sites of ``network`` with its attention heads, except those whose first unit cannot be removed."""
     found = _with_heads(network, find_sites(network, batch[:2]), batch)
     obstacles = dict(found.obstacles)
     for site in found.sites:
@@ -54,21 +54,21 @@ def _with_heads(network: nn.Module, found: Sites, batch: Tensor) -> Sites:
         else:
             sites.pop(name, None)
             obstacles[name] = (
-                f"looks like attention of {tried[0].units} heads, but {refusals[0]}; heads can go where the code takes "
-                "their number from the module and the width as heads times head size"
+                f"looks like attention of {tried[0].units} heads, but {refusals[0]}; heads can be removed if the code "
+                "reads their number from the module and computes the width as heads times head size"
             )
     order = {name: number for number, (name, _) in enumerate(network.named_modules())}
     return Sites(tuple(sorted(sites.values(), key=lambda site: order[site.name])), obstacles)
 
 
 def _refused(network: nn.Module, site: Site, batch: Tensor) -> str | None:
-    """Why the first unit of a site cannot be taken out; None if it can, or is the only one."""
+    """Why the first unit of a site cannot be removed; None if it can, or is the only one."""
     if site.units < 2:
         return None
     return cut_out(network, [site], [Choice(site.name, site.units, (Removal(0),))], batch).refused.get(site.name)
 
 
 def _own(network: nn.Module, site: Site) -> list[str]:
-    """The layers of a site that compute in their own way, with their types."""
+    """The layers of a site with a forward of their own, with their types."""
     layers = {port.layer: network.get_submodule(port.layer) for port in (*site.writers, *site.readers)}
     return [f"{name} ({type(layer).__name__})" for name, layer in layers.items() if has_own_forward(layer)]

@@ -20,9 +20,9 @@ def rebuilt(
 ) -> nn.Module:
     """``cut`` as a network of its architecture at the new widths; ``units`` are the remaining outputs of each layer.
 
-    A module of the user's own keeps its class; its card holds the widths, so that the user's function can load it. So
-    does a network that was changed since it was built, which its architecture would not reproduce: on ``example`` both
-    must give the same outputs. The card's lineage gains ``operation``.
+    A module of the user's own keeps its class; its card holds the widths, so that the user's function can load it. The
+    same applies to a network that was changed since it was built, so that its architecture does not give the same
+    outputs on ``example``. The card's lineage gains ``operation``.
     """
     card = card_of(original)
     architecture = architecture_of(original)

@@ -88,11 +88,11 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
     """The cut network if it agrees with the masked one; otherwise the reason why not."""
     dtype = _check_dtype(network, batch)
     reference = copy.deepcopy(network).to(dtype).eval()
-    x = batch.to(dtype) if batch.is_floating_point() else batch  # tokens stay what they are
+    x = batch.to(dtype) if batch.is_floating_point() else batch  # tokens stay integers
     for choice in choices:
         _change_inputs(reference, known[choice.site], choice)
     with masked(reference, list(known.values()), choices):
-        expected = reference(x.clone())  # it may begin with an operation in place
+        expected = reference(x.clone())  # it may begin with an in-place operation
     try:
         smaller = _carried_out(copy.deepcopy(network).to(dtype), known, choices).eval()
         given = smaller(x.clone())
@@ -107,7 +107,7 @@ def _attempt(network: nn.Module, known: dict[str, Site], choices: list[Choice], 
         return "the output is not finite without these units"
     difference = float((given - expected).abs().max())
     if not _spread(network(batch.clone())):
-        return "the network gives the same for all rows it is checked with: they tell nothing of a cut"
+        return "the network gives the same outputs for all rows of the check, so the cut cannot be verified"
     tolerance = _tolerance(_spread(expected), float(expected.abs().max()), dtype)
     if not difference <= tolerance:  # NaN counts as a difference
         return f"the output differs by {difference:.2g} from that of the masked network (allowed: {tolerance:.2g})"
@@ -206,7 +206,7 @@ def _shift(network: nn.Module, site: Site, reader: str, amount: Tensor) -> None:
 
 @torch.no_grad()
 def _change_inputs(network: nn.Module, site: Site, choice: Choice) -> None:
-    """Change the input weights of kept units where the removals say so."""
+    """Change the input weights of kept units as the removals require."""
     fold_units(network, site, choice)
     for removal in choice.removals:
         if removal.inputs in {"keep", "fold"}:

@@ -67,9 +67,9 @@ class Site:
 
     ``activation`` is the last one before they are read (None: none was seen). ``shifts`` names, for each reader that
     can absorb a constant, the layer that does: itself by its bias, or the batch norm that follows it by its mean (a
-    transposed convolution cannot: it reads a constant at unlike many places).
-    ``padded``: some reader pads the units with zeros. ``counts`` names whole numbers of modules that change with the
-    units (``block.heads``), with what each unit counts there, ``norms`` the batch norms directly behind writers.
+    transposed convolution cannot: its outputs read a constant with varying numbers of kernel entries).
+    ``padded``: some reader pads the units with zeros. ``counts`` names integer attributes of modules that change with
+    the units (``block.heads``), with the amount per unit, ``norms`` the batch norms directly behind writers.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Site:
         return tuple(port.layer for port in self.writers)
 
     def widths(self, network: nn.Module, units: int) -> dict[str, int]:
-        """What its layers count with that many units left: outputs of writers and depthwise convolutions, heads."""
+        """The sizes of its layers with that many units left: outputs of writers and depthwise convolutions, heads."""
         carrying = [port for port in self.carriers if _spatial(network.get_submodule(port.layer))]
         widths = {port.layer: units * port.indices.shape[1] for port in (*self.writers, *carrying)}
         return widths | {name: units * each for name, each in self.counts}
@@ -122,8 +122,8 @@ class Sites:
         if layers is None:
             if not self.sites:
                 raise UsageError(
-                    f"nothing can be removed from this network: {self._reasons()}; what can lose units are dense "
-                    "layers and convolutions that plain dense layers, convolutions and batch norms read"
+                    f"nothing can be removed from this network: {self._reasons()}; only dense layers and convolutions "
+                    "that are read by plain dense layers, convolutions and batch norms can lose units"
                 )
             return self.sites
         globs = [layers] if isinstance(layers, str) else list(layers)
@@ -150,9 +150,7 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
     """The sites of ``network``, found with a batch of two inputs; the network is not changed."""
     check_open(network)
     if has_int8(network):
-        raise UsageError(
-            "layers of 8 bits cannot lose units: reduce the network that was rounded to int8, then round it"
-        )
+        raise UsageError("8-bit layers cannot lose units: reduce the network first, then round it to int8")
     found = _found(network, example)
     modules = dict(network.named_modules())
     following = _following_norms(network)
@@ -169,7 +167,7 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
                 layer: layer if getattr(modules[layer], "bias", None) is not None else following[layer]
                 for layer, _ in raw.readers
                 if getattr(modules[layer], "bias", None) is not None or layer in following
-                # A constant is not read alike everywhere: fewer positions of the kernel meet it at some places.
+                # A constant does not count the same everywhere: some positions are reached by fewer kernel entries.
                 if not getattr(modules[layer], "transposed", False)
             },
             padded=any(pads_with_zeros(modules[layer]) for layer, _ in raw.readers),
@@ -183,7 +181,7 @@ def find_sites(network: nn.Module, example: Tensor) -> Sites:
     for site in sites:
         tied = next((port.layer for port in site.ports if port.layer in shared), None)
         if tied is not None:
-            obstacles[site.name] = f"the weights of {tied} are also those of {shared[tied]}"
+            obstacles[site.name] = f"{tied} shares its weights with {shared[tied]}"
     kept = [site for site in sites if site.name not in obstacles]
     return Sites(tuple(sorted(kept, key=lambda site: order[site.name])), obstacles)
 
@@ -202,10 +200,10 @@ def _found(network: nn.Module, example: Tensor) -> RawSites:
                     return found
             raise
     found = _plain_sites(network, example)
-    if len(found.obstacles) <= 1:  # the output layer always is one
+    if len(found.obstacles) <= 1:  # one is always the output layer
         return found
     if importlib.util.find_spec("torch_pruning") is None:
-        extra = "; the extra prune might find a way"
+        extra = "; the extra prune may find a way"
         known = {name: reason + extra * ("output" not in reason) for name, reason in found.obstacles.items()}
         return RawSites(found.sites, known)
     try:
@@ -223,7 +221,7 @@ def _spatial(module: nn.Module) -> bool:
 
 
 def has_own_forward(module: nn.Module) -> bool:
-    """Whether a dense layer or convolution is of a subclass that computes in its own way.
+    """Whether a dense layer or convolution is of a subclass with a forward of its own.
 
     >>> has_own_forward(nn.Conv2d(1, 1, 1)), has_own_forward(type("Mine", (nn.Linear,), {"forward": abs})(1, 1))
     (False, True)

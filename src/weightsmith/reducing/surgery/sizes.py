@@ -33,7 +33,7 @@ Measure = Literal["params", "macs"]
 
 
 class Target(Option, family="target"):
-    """How large the reduced network may be, as a share of what it was."""
+    """How large the reduced network may be, as a share of the original size."""
 
     keep: float = param(gt=0, lt=1, doc="share that may be kept")
     multiple: int = param(default=1, ge=1, doc="sites keep multiples of this; processors are fastest at 8 or 16")
@@ -41,7 +41,7 @@ class Target(Option, family="target"):
     @property
     @abstractmethod
     def measure(self) -> Measure:
-        """What is counted."""
+        """The quantity that is counted."""
 
 
 class Params(Target, name="params"):
@@ -111,7 +111,7 @@ class SizeModel:
         return self._sum(self._params if measure == "params" else self._macs, counts)
 
     def change(self, counts: Mapping[str, int], site: str, units: int, measure: Measure = "params") -> int:
-        """By how much the size changes if ``site`` has ``units`` units in place of what ``counts`` says."""
+        """The change of the size if ``site`` has ``units`` units instead of its number in ``counts``."""
         touched = self._touched[measure][site]
         return self._sum(touched, {**counts, site: units}) - self._sum(touched, counts)
 
@@ -129,7 +129,7 @@ def shares_by_plan(sites: Sequence[Site], plan: LayerPlan | None, keep: float = 
     """The share of each site's units that a plan keeps; ``keep`` for all without one.
 
     A site that several layers write takes the mean of their shares, weighted by their parameters. A site the plan does
-    not name is refused: it would be kept whole in silence.
+    not name is refused: it would silently be kept whole.
     """
     if plan is None:
         return {site.name: keep for site in sites}
@@ -137,7 +137,7 @@ def shares_by_plan(sites: Sequence[Site], plan: LayerPlan | None, keep: float = 
     for site in sites:
         known = [layer for layer in site.layers if layer in plan.values]
         if not known:
-            raise UsageError(f"the plan ({plan.source}) says nothing of {site.name}; leave it out with layers=…")
+            raise UsageError(f"the plan ({plan.source}) has no share for {site.name}; leave it out with layers=…")
         weights = [plan.parameters[layer] for layer in known]
         total = math.fsum(weights)
         shares[site.name] = (
@@ -164,7 +164,7 @@ def counts_for_target(sizes: SizeModel, shares: Mapping[str, float], target: Tar
         raise UsageError(
             f"{target} cannot be met: {units} per layer that may be cut still leaves {least / whole:.1%} of the "
             f"{target.measure} (only {', '.join(list(shares)[:6])}{' …' if len(shares) > 6 else ''} may be cut); give "
-            f"{target.name}:{math.ceil(1000 * least / whole) / 1000:g} or more, or let more layers be cut"
+            f"{target.name}:{math.ceil(1000 * least / whole) / 1000:g} or more, or allow more layers to be cut"
         )
     low, high = 0.0, 1.0 / min(shares.values())
     for _ in range(60):

@@ -36,9 +36,9 @@ def diagnose(
 ) -> GradientDiagnosis:
     """Whether the gradients of ``network`` vanish or explode on the training split of ``data``.
 
-    A copy takes ``batches`` steps of plain gradient descent at ``rate``, every one of them measured; the network itself
-    is not touched. Data may have any form that training takes, and are normalised as in training: by the network's
-    card, else by the data set's own normalisation.
+    A copy takes ``batches`` steps of plain gradient descent at ``rate``, each of them measured; the network itself does
+    not change. Data may have any form that training takes, and are normalised as in training: by the network's card,
+    else by the data set's own normalisation.
 
     >>> import torch
     >>> from weightsmith.networks.models.mlp import Mlp
@@ -58,6 +58,6 @@ def diagnose(
             try:
                 with probe.step(number):
                     stepper(x, y, len(y), rate, watched=True)
-            except NotFinite:  # the probe has seen it
+            except NotFinite:  # the probe has recorded it
                 break
         return probe.diagnosis()

@@ -38,9 +38,9 @@ __all__ = [
 # 6, 1e-12 at 20. ReLU layers with weights three times too large give 1e9 at 20, ten times too large 1e4 at 5.
 SHRUNK, GROWN = 1e-3, 1e3
 
-# ‖Δθ‖ / ‖θ‖ of one step. Networks that train show 1e-4 to 0.9; above 1 a step overwrites what it starts from, and in
-# every run seen to do so after its first step the loss grew beyond where it began. The first step is allowed more:
-# small first weights, and those before a batch norm (4.4 at rate 0.1, 0.03 fifty steps later), are soon outgrown.
+# ‖Δθ‖ / ‖θ‖ of one step. Networks that train show 1e-4 to 0.9; above 1 a step overwrites the weights, and in every run
+# that did so after its first step the loss grew beyond its first value. The first step is allowed more: small initial
+# weights, and those before a batch norm (4.4 at rate 0.1, 0.03 fifty steps later), soon grow.
 LARGEST_UPDATE, LARGEST_FIRST_UPDATE = 1.0, 10.0
 
 # Shares of a layer's units without gradient in all later probes, and of activations beyond the bend of a sigmoid or
@@ -56,9 +56,9 @@ SCALE = (0.01, 10.0)
 class Health(enum.Enum):
     """The verdict on the gradients of a layer, from good to bad; a frozen layer is not judged.
 
-    What could not be measured is not called healthy. A cause comes after its effect: saturated units let gradients
-    vanish, exploding ones give values that are not finite, and badly scaled inputs, a verdict on the network alone, may
-    be behind all of them.
+    A layer that could not be measured is not called healthy. A cause comes after its effect: saturated units make
+    gradients vanish, exploding gradients lead to values that are not finite, and badly scaled inputs, a verdict on the
+    whole network, may cause all of them.
     """
 
     FROZEN = "frozen"
@@ -78,7 +78,7 @@ class Health(enum.Enum):
 
     @property
     def calls_for_action(self) -> bool:
-        """Whether something was found that spoils training."""
+        """Whether the verdict is a problem for training."""
         return self.severity > Health.NOT_MEASURED.severity
 
 
@@ -97,7 +97,7 @@ class Reading(Record):
     """The measurements of one layer at one step.
 
     ``gradient`` is the norm of the gradient of its parameters, ``uses`` the number of its net inputs that a gradient
-    arrived at, ``trained`` whether any of its parameters is trainable. What is missing or not finite is None:
+    arrived at, ``trained`` whether any of its parameters is trainable. A value that is missing or not finite is None:
     ``finite`` distinguishes the two, and ``output_finite`` says whether the forward pass was finite. ``idle`` marks the
     units that no image gave a gradient (a 1 each, in order), ``saturated`` is the share of flat activations behind it,
     ``scale`` the root mean square of the non-zero values that enter it; ``through_time`` is for recurrent layers.

@@ -3,15 +3,15 @@
 For the layer k with weights and bias θ (seed 002, eqs. 6–9) it takes
 
     sensitivity   s = ∂loss/∂n, n the net input (what Linear and the convolutions give out): the mean over the images of
-                  the batch of ‖∂loss_image/∂n_image‖. The loss is the mean over the batch, so the gradient that torch
-                  hands down is multiplied by the number of images.
-                  Of attention and recurrent layers only the outputs can be seen, and stand for n.
-    update        ‖Δθ‖ / ‖θ‖, from the values of θ before and after the step, whatever the optimiser did.
+                  the batch of ‖∂loss_image/∂n_image‖. The loss is the mean over the batch, so torch's gradient is
+                  multiplied by the number of images.
+                  For attention and recurrent layers only the outputs are accessible, and are used as n.
+    update        ‖Δθ‖ / ‖θ‖, from the values of θ before and after the step, for any optimiser.
     idle units    those with ∂loss/∂n = 0 exactly for every image (and position): a ReLU that none of them opens. It
                   needs no knowledge of the activation.
     saturation    the share of sigmoids and tanhs behind the layer that are flat (:mod:`.saturation`).
     through time  of recurrent layers, how the gradient changes from time step to time step (:mod:`.through_time`).
-    scale         the root mean square of the values that enter the layer, zeros apart; judged for the first layer.
+    scale         the root mean square of the non-zero values that enter the layer; judged for the first layer.
 
 The hooks are removed after each step, and neither network nor gradients are changed.
 
@@ -44,12 +44,12 @@ from weightsmith.training.diagnosis.verdicts import judge
 
 __all__ = ["Probe"]
 
-# Layers that give out their net input (an embedding is a dense layer on one-hot inputs), and those whose output stands
-# for it. Of any other module with weights only the update can be seen from outside.
+# Layers that output their net input (an embedding is a dense layer on one-hot inputs), and those whose output is used
+# in its place. For any other module with weights only the update can be measured.
 _NET_INPUT = (nn.Linear, nn.Bilinear, nn.Embedding, nn.EmbeddingBag, nn.modules.conv._ConvNd)
 _SEEN = (*_NET_INPUT, nn.MultiheadAttention, *RECURRENT)
 
-# Norms in this range are exact enough in single precision; beyond, squares leave what a float can hold.
+# Norms in this range are exact enough in single precision; beyond it, squares overflow or underflow.
 _SQUARES = (1e-12, 1e18)
 
 
@@ -60,7 +60,7 @@ class Probe:
         self._network = network
         self._layers = _weight_layers(network)
         if not self._layers:
-            raise UsageError("the network has no layer with weights: there are no gradients to look at")
+            raise UsageError("the network has no layer with weights, so there are no gradients to measure")
         self._order: list[str] = []
         self._probes: list[int] = []
         self._readings: dict[str, list[Reading]] = {name: [] for name in self._layers}
@@ -74,8 +74,8 @@ class Probe:
     def step(self, number: int) -> Iterator[None]:
         """Measure the step ``number``: the block contains forward pass, backward pass and update.
 
-        A block without a forward pass leaves no reading, nor does one that ends in an exception, unless there were
-        numbers that are not finite: these are why a run is stopped.
+        A block without a forward pass leaves no reading. Neither does one that ends in an exception, unless some
+        numbers were not finite, which may be why it ended.
         """
         watches = {name: _Watch(layer) for name, layer in self._layers.items()}
         passes: list[int] = []
@@ -117,14 +117,14 @@ class Probe:
 
     @classmethod
     def from_state(cls, network: nn.Module, *states: Mapping[str, Any]) -> Self:
-        """A probe of ``network`` that goes on where :meth:`to_state` was called; several are the parts of one."""
+        """A probe of ``network`` that continues where :meth:`to_state` was called; several states are parts of one."""
         probe = cls(network)
         for state in states:
             # Older states have the output projection of an attention layer as a layer of its own.
             other = set(state["readings"]) ^ set(probe._layers)
             if strange := sorted(name for name in other if name.rpartition(".")[0] not in probe._layers):
                 raise UsageError(
-                    f"the state of the probe is of another network: the layer {strange[0]!r} is in one of them only"
+                    f"the state of the probe belongs to another network: only one of them has the layer {strange[0]!r}"
                 )
             probe._probes += state["probes"]
             probe._order = [name for name in state["order"] if name in probe._layers]
@@ -175,7 +175,7 @@ class _Watch:
 
     def _arrived(self, number: int, images: int, gradient: Tensor) -> None:
         squares = _squares_per_image(gradient.detach(), images)
-        # A layer that is used twice has two net inputs: the norm is that of both together.
+        # A layer that is used twice has two net inputs: the norm is taken over both together.
         self._squares[number] = self._squares[number] + squares if number in self._squares else squares
         self._uses += 1
         idle = _idle_units(self._layer, gradient.detach())
@@ -208,7 +208,7 @@ class _Watch:
 
 
 def _seen_output(layer: nn.Module, output: Any) -> Tensor | None:
-    """The output whose gradient stands for the layer's sensitivity; None if it cannot be seen."""
+    """The output whose gradient is taken as the layer's sensitivity; None if it is not accessible."""
     if not isinstance(layer, _SEEN):
         return None
     first = output[0] if isinstance(output, tuple) and not isinstance(output, PackedSequence) else output
@@ -217,7 +217,7 @@ def _seen_output(layer: nn.Module, output: Any) -> Tensor | None:
 
 
 def _idle_units(layer: nn.Module, gradient: Tensor) -> Tensor:
-    """Which units no part of the gradient moves, although they have weights: those set to zero are gone on purpose."""
+    """Which units get no gradient although they have weights; units with zero weights were pruned on purpose."""
     positions = len(layer.kernel_size) if isinstance(layer, nn.modules.conv._ConvNd) else 0
     unit = gradient.dim() - 1 - positions
     others = [axis for axis in range(gradient.dim()) if axis != unit]
@@ -238,7 +238,7 @@ def _scale(x: Tensor) -> float | None:
 
 
 def _while_it_runs(network: nn.Module, hooks: contextlib.ExitStack, watch: SaturationWatch) -> SaturationWatch:
-    """Let ``watch`` see what the forward passes of ``network`` call, and nothing of loss and update."""
+    """Let ``watch`` see the calls in the forward passes of ``network``, but not those of loss and update."""
     running = contextlib.ExitStack()
 
     def begin(*_: Any) -> None:
@@ -256,7 +256,7 @@ def _listen(hooks: contextlib.ExitStack, tensor: Tensor, heard: Callable[[Tensor
 
 
 def _weight_layers(network: nn.Module) -> dict[str, nn.Module]:
-    """Modules that hold weights (parameters of two or more dimensions, norms apart), by name."""
+    """Modules that hold weights (parameters of two or more dimensions), except norms, by name."""
     found: dict[str, nn.Module] = {}
     inside: set[nn.Module] = set()  # what computes a parametrised weight belongs to its layer
     for name, module in network.named_modules():
@@ -308,7 +308,7 @@ def _squares_per_image(gradient: Tensor, images: int) -> Tensor:
 
 
 def _all_finite(x: Tensor) -> bool:
-    """Whether there is neither NaN nor infinity; of finite numbers the sum may overflow, and they are looked at."""
+    """Whether there is neither NaN nor infinity; the sum of finite numbers may overflow, so each is then checked."""
     return bool(x.sum().isfinite()) or bool(x.isfinite().all())
 
 

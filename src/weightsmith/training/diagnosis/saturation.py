@@ -41,7 +41,7 @@ class SaturationWatch(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call ``func`` as it is, and look at what it gives."""
+        """Call ``func`` unchanged, and measure its result."""
         answer = func(*args, **(kwargs or {}))
         kind = _KINDS.get(getattr(func, "__name__", ""))
         if kind and self._calls and isinstance(answer, Tensor) and answer.numel() and torch.is_grad_enabled():

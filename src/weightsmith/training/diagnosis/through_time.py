@@ -5,9 +5,9 @@ Mikolov and Bengio 2013, eq. 5): with the states h_t, the inputs x_t and the los
 
     ∂L/∂x_t = Σ_{k ≥ t} ∂L/∂h_k · (Π_{t < i ≤ k} ∂h_i/∂h_{i−1}) · ∂h_t/∂x_t
 
-and the product shrinks or grows by a factor per step. Measured is g_t = ‖∂L/∂x_t‖ over all images: it needs nothing
-from inside the layer, and holds for any number of layers and for cells, whose t-th call is time step t. The ratio
-g_1 / g_T, T the last time step with a gradient, is about 1 where every step counts alike. A layer that runs both ways
+and the product shrinks or grows by a factor per step. The probe measures g_t = ‖∂L/∂x_t‖ over all images: it needs
+nothing from inside the layer, and works for any number of layers and for cells, whose t-th call is time step t. The
+ratio g_1 / g_T, T the last time step with a gradient, is about 1 if all steps count equally. A bidirectional layer
 gets its gradient from both ends: its ratio is min_t g_t / max_t g_t. A network that reads the state of every time step
 (a mean over time, a label per step) hands each of them a gradient of its own and does not depend on the product.
 
@@ -45,7 +45,7 @@ class TimeWatch:
         hooks.callback(layer.register_forward_pre_hook(self._before, with_kwargs=True).remove)
 
     def reading(self) -> ThroughTime | None:
-        """What was measured; None before a backward pass, of one time step, or where no gradient came."""
+        """The measurement; None before a backward pass, for a single time step, or if no gradient arrived."""
         if isinstance(self._layer, nn.RNNCellBase):
             norms = [float(call[0]) for call in self._norms if call]
         else:
@@ -63,7 +63,7 @@ class TimeWatch:
         return ThroughTime(norms[0] / last, reach, len(norms))
 
     def _before(self, _layer: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any] | None:
-        """Hand the layer the same values with a gradient of their own: that of other uses of them is left out."""
+        """Pass the layer the same values as a tensor of its own, whose gradient excludes other uses of the values."""
         given = args[0] if args else named.get("input")
         values = given.data if isinstance(given, PackedSequence) else given
         if not torch.is_grad_enabled() or not isinstance(values, Tensor) or not values.is_floating_point():

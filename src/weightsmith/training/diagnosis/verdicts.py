@@ -2,7 +2,7 @@
 
 The verdict uses the median sensitivity of the later half of the probes, so that the first steps of a network that
 recovers do not count. An update that overwrites the weights counts whenever it was seen. A unit is dead if no image of
-any of the later probes gives it a gradient. What was not measured is called so, and never healthy.
+any of the later probes gives it a gradient. A layer that was not measured is never called healthy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weightsmith.training.diagnosis.gradients import (
 __all__ = ["judge"]
 
 _UNDERFLOW = 1e-30  # floats end at 1e-45
-_WORTH_SAYING = 0.1  # a share of units without gradient that is told of a healthy layer as well
+_WORTH_SAYING = 0.1  # from this share on, units without gradient are reported for a healthy layer as well
 
 _REMEDY = {
     Health.VANISHING: "try ReLU with He or SELU with LeCun initialisation, or batch norm (of an mlp: activation=selu, "
@@ -63,7 +63,7 @@ class _Comparison(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """How far from equal, either way; by logarithms, because the quotient itself may be too small for a float."""
+        """The distance from equality, either way; by logarithms, because the quotient may be too small for a float."""
         return abs(math.log(self.own) - math.log(self.reference))
 
 
@@ -101,7 +101,7 @@ class _Layer(NamedTuple):
 
     @property
     def through_time(self) -> ThroughTime | None:
-        """The gradient through time in the middle of the later probes, by how far from equal it is."""
+        """The gradient through time with the median distance from equality among the later probes."""
         found = [reading.through_time for reading in self._later if reading.through_time is not None]
         nearest = sorted(found, key=lambda time: abs(math.log(max(time.ratio, sys.float_info.min))))
         return nearest[(len(nearest) - 1) // 2] if nearest else None
@@ -120,7 +120,7 @@ def judge(probes: Sequence[int], readings: Mapping[str, Sequence[Reading]]) -> G
     """The diagnosis of a network whose layers, in the order of the forward pass, gave ``readings`` at ``probes``."""
     seen = [name for name, own in readings.items() if any(reading.sensitivity is not None for reading in own)]
     reference = seen[-1] if seen else None
-    # Below a sensitivity as small as this, zero is where floats end and not a sign of dead units.
+    # Below a sensitivity as small as this, zero is underflow and not a sign of dead units.
     smallest = min((own[-1].sensitivity or 1.0 for own in readings.values()), default=1.0)
     layers = []
     for name, own in readings.items():
@@ -166,7 +166,7 @@ def _verdict(layer: _Layer, *, underflow: bool) -> tuple[Health, str]:
     if not any(reading.trained for reading in readings):
         return Health.FROZEN, "none of its parameters is trained"
     if all(reading.finite and not reading.uses and reading.gradient is None for reading in readings):
-        return Health.DEAD, "no gradient ever came to it: the forward pass leaves it out, or cuts it off from the loss"
+        return Health.DEAD, "it never received a gradient: the forward pass skips it, or detaches it from the loss"
     overwritten, grown = _overwritten(layer), layer.ratio is not None and layer.ratio > GROWN
     if overwritten or grown:
         reasons = [overwritten, _numbers(layer, update=not overwritten) if grown else "", _aftermath(layer)]
@@ -174,7 +174,7 @@ def _verdict(layer: _Layer, *, underflow: bool) -> tuple[Health, str]:
     if not all(reading.finite for reading in readings):
         return Health.NOT_FINITE, _aftermath(layer)
     if _is_zero(last) and underflow:
-        return Health.VANISHING, f"its sensitivity at step {layer.probes[-1]} is below what a float can hold"
+        return Health.VANISHING, f"its sensitivity at step {layer.probes[-1]} is too small for a float"
     if _is_zero(last):
         return Health.DEAD, f"{_aftermath(layer)}: no image of the batch moves it"
     if (time := layer.through_time) is not None and not SHRUNK <= time.ratio <= GROWN:
@@ -199,18 +199,16 @@ def _time_in_words(time: ThroughTime) -> str:
 
 
 def _badly_scaled(first: _Layer) -> str:
-    """On values that enter the first layer far from 1, if they do: the layers suffer from them."""
+    """A clause about inputs of the first layer whose scale is far from 1, if it is."""
     scale = first.readings[-1].scale
     if scale is None or SCALE[0] <= scale <= SCALE[1]:
         return ""
     size = f"a root mean square of {scale:.3g}"
-    return (
-        f"inputs badly scaled ({size} enters {first.name}, about 1 is meant): normalise=standard before anything else; "
-    )
+    return f"inputs badly scaled ({size} enters {first.name}, it should be about 1): try normalise=standard first; "
 
 
 def _aftermath(layer: _Layer) -> str:
-    """On numbers that are not finite, or a gradient that has become zero, if any."""
+    """A clause about numbers that are not finite, or a gradient that has become zero, if any."""
     for step, reading in zip(layer.probes, layer.readings, strict=True):
         if not reading.finite:
             return f"its {'gradient' if reading.output_finite else 'output'} is NaN or infinite at step {step}"
@@ -218,7 +216,7 @@ def _aftermath(layer: _Layer) -> str:
 
 
 def _overwritten(layer: _Layer) -> str:
-    """On the first update larger than the weights, if any; the first step is allowed more, if the layer lives on."""
+    """A clause about the first update larger than the weights, if any; step 0 is allowed more if the layer survives."""
     lives_on = len(layer.probes) > 1 and layer.readings[-1].finite and not _is_zero(layer.readings[-1])
     for step, reading in zip(layer.probes, layer.readings, strict=True):
         limit = LARGEST_FIRST_UPDATE if step == 0 and lives_on else LARGEST_UPDATE
@@ -238,7 +236,7 @@ def _numbers(layer: _Layer, *, update: bool = True) -> str:
     index = len(layer.probes) - 1 if comparison is None else layer.probes.index(comparison.step)
     parts = []
     if comparison is None or ratio is None:
-        parts.append("its net input cannot be seen from outside, so that its sensitivity was not measured")
+        parts.append("its net input is not accessible, so its sensitivity was not measured")
     elif layer.name == layer.reference:
         parts.append(f"its sensitivity is {comparison.own:.2g} (the others are compared with it)")
     else:
@@ -258,7 +256,7 @@ def _numbers(layer: _Layer, *, update: bool = True) -> str:
 
 
 def _sentence(judged: Sequence[tuple[_Layer, tuple[Health, str]]]) -> str:
-    """The network in one sentence: what is wrong, in which layers, by how much in the worst of them, what helps."""
+    """The network in one sentence: the problem, its layers, its size in the worst of them, and the remedy."""
     trained = [(layer, health, reason) for layer, (health, reason) in judged if health is not Health.FROZEN]
     if not trained:
         return f"all {len(judged)} layers are frozen: there is nothing to judge"

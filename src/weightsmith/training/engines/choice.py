@@ -71,9 +71,8 @@ def engine_for(network: nn.Module, loss: LossFunction, flat: Flat) -> Engine:
 #     ∂L/∂Wᵏ = sᵏᵀ aᵏ⁻¹,   ∂L/∂bᵏ = Σ_images sᵏ      eq. 9
 #
 # For networks of a few hundred units and batches of a few dozen images most of autograd's time is bookkeeping. Here
-# the products go straight into buffers that are kept and into the flat gradient; f' is computed by torch's own
-# kernels from aᵏ, so the numbers are those of autograd. Anything but a plain stack of known layers is left to
-# autograd.
+# the products go straight into reused buffers and into the flat gradient; f' is computed by torch's own kernels from
+# aᵏ, so the numbers are those of autograd. Anything but a plain stack of known layers is left to autograd.
 
 
 _aten = torch.ops.aten
@@ -85,7 +84,7 @@ _Backward = Callable[[Tensor, Tensor], Any]
 
 
 def _kernels(module: nn.Module) -> tuple[_Forward, _Backward] | None:
-    """The two kernels of an activation module; None for one that is not known, or is of a class derived from it."""
+    """The two kernels of an activation module; None for an unknown one or a subclass of a known one."""
     if type(module) not in (nn.ReLU, nn.Sigmoid, nn.Tanh, nn.LeakyReLU, nn.ELU, nn.SELU):
         return None
     match module:
@@ -240,7 +239,7 @@ def _backward(buffers: list[_LayerBuffers], inputs: Tensor) -> None:
 
 
 def _read(modules: list[nn.Module]) -> tuple[list[_Layer], Dropout | None] | None:
-    """The layers of a plain stack and the dropout on its input; None if there is anything else in it."""
+    """The layers of a plain stack and the dropout on its input; None if it contains anything else."""
     layers: list[_Layer] = []
     entry: Dropout | None = None
     for module in modules:

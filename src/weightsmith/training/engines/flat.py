@@ -1,7 +1,7 @@
 """The trainable parameters of a network in one vector, their gradients in another.
 
-Clipping, the optimiser, the sum over processes and the copy of the best weights then are one operation each instead of
-one per parameter, which counts in a small network. Every parameter becomes a view of the vector, in its own memory
+Clipping, the optimiser, the sum over processes and the copy of the best weights are then one operation each instead of
+one per parameter, which matters in a small network. Every parameter becomes a view of the vector, in its own memory
 layout (channels-last filters stay so) and starting on a cache line; the gaps in between are zero and stay zero.
 """
 
@@ -40,7 +40,7 @@ class Flat:
         kinds = {(value.dtype, value.device) for _, value in trainable}
         if len(kinds) > 1:
             found = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
-            raise UsageError(f"the parameters are of several kinds ({found}); bring them to one with network.to(…)")
+            raise UsageError(f"the parameters have several types or devices ({found}); convert them with network.to(…)")
         dtype, device = kinds.pop()
         step = _LINE // trainable[0][1].element_size()
         sizes = [-(-value.numel() // step) * step for _, value in trainable]
@@ -59,7 +59,7 @@ class Flat:
         self.gradients: tuple[Tensor, ...] = tuple(value.grad for value in self.values if value.grad is not None)
 
     def check(self) -> None:
-        """Refuse a network that has given a parameter other memory: the vector would move, the parameter would not."""
+        """Refuse a network that has replaced the memory of a parameter: updates of the vector would not reach it."""
         for name, value, address in zip(self.names, self.values, self._addresses, strict=True):
             if value.data_ptr() != address:
                 raise UsageError(
@@ -68,12 +68,12 @@ class Flat:
                 )
 
     def spread(self, numbers: Sequence[float]) -> Tensor:
-        """A vector like the parameters' with the number of each parameter in all its places."""
+        """A vector like that of the parameters, in which each parameter's entries hold its number."""
         parts = [self.gradient.new_full((size,), number) for number, size in zip(numbers, self._sizes, strict=True)]
         return torch.cat(parts)
 
     def release(self) -> None:
-        """Give every parameter memory of its own again, in plain order, and no gradient."""
+        """Give every parameter its own contiguous memory again, and no gradient."""
         for value in self.values:
             value.data, value.grad = value.data.clone(memory_format=torch.contiguous_format), None
 

@@ -1,9 +1,9 @@
-"""ReLU after maximum pooling in place of before it: the same numbers from a quarter of the work.
+"""ReLU after maximum pooling instead of before it: the same numbers from a quarter of the work.
 
-ReLU never falls, so max(relu(x)) = relu(max(x)), and the gradient is the same too: a window whose maximum is above zero
-has it at the same place either way, and one whose maximum is not lets no gradient through either way. A 2 × 2 pool
-leaves a quarter of the numbers to compute ReLU and its derivative for. In a small convolutional network that is an
-eighth of the time of a step.
+ReLU is monotonic, so max(relu(x)) = relu(max(x)), and the gradient is the same too: a window whose maximum is positive
+has it at the same place either way, and any other window passes no gradient either way. After a 2 × 2 pool, ReLU and
+its derivative are computed for a quarter of the numbers. In a small convolutional network that saves an eighth of the
+time of a step.
 
 >>> import torch
 >>> before = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2))
@@ -23,7 +23,7 @@ __all__ = ["has_hooks", "pooled_first"]
 
 
 def pooled_first(network: nn.Module) -> Callable[[Tensor], Tensor]:
-    """``network`` as a function that pools first where a ReLU stands before a maximum pool; else itself."""
+    """``network`` as a function that pools before ReLU where a maximum pool follows one; else the network itself."""
     modules = _flat(network)
     order = list(modules or ())
     for number, (module, following) in enumerate(itertools.pairwise(tuple(order))):
@@ -41,7 +41,7 @@ def pooled_first(network: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def _flat(network: nn.Module) -> list[nn.Module] | None:
-    """The modules of a plain stack in the order of their calls, stacks within it opened; None for anything else."""
+    """The modules of a plain stack in the order of their calls, nested stacks flattened; None for anything else."""
     if type(network) is not nn.Sequential or has_hooks(network):
         return None
     return [inner for module in network for inner in _flat(module) or [module]]

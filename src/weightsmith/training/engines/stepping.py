@@ -22,7 +22,7 @@ __all__ = ["NotFinite", "Step", "Stepper"]
 
 
 class NotFinite(Exception):
-    """The loss of a batch is NaN or infinite; the weights have not been touched by it."""
+    """The loss of a batch is NaN or infinite; the weights were not updated."""
 
 
 class Step(NamedTuple):
@@ -49,7 +49,7 @@ class Stepper:
         self._factors: Tensor | None = None
 
     def scale(self, rates: Mapping[str, float]) -> None:
-        """Multiply what the optimiser moves in each named layer, that is its rate, by a factor; in others by 1."""
+        """Multiply the update, and so the rate, of each named layer by a factor; of other layers by 1."""
         for layer, factor in rates.items():
             if not any(name == layer or name.startswith(f"{layer}.") for name in self.flat.names):
                 raise UnknownName("layer with trainable parameters", layer, self.flat.names)

@@ -36,11 +36,11 @@ class Weight:
         return self.name.rpartition(".")[0]
 
     def across(self, axis: int) -> tuple[int, ...]:
-        """All axes but ``axis``: what is summed over for one number per position along it."""
+        """All axes but ``axis``: summing over them gives one number per position along it."""
         return tuple(other for other in range(self.value.dim()) if other != axis)
 
     def matrix(self) -> Tensor:
-        """The weight as the matrix (out, in·k·…): one row per unit. A copy, if memory is laid out otherwise."""
+        """The weight as the matrix (out, in·k·…): one row per unit. A copy, if the memory layout differs."""
         return self.value.detach().movedim(self.unit_axis, 0).flatten(1)
 
     def unmatrix(self, matrix: Tensor) -> Tensor:
@@ -92,11 +92,11 @@ class Penaliser:
         """Proximal step or projection; ``rate`` is the learning rate times the optimiser's ``gain``."""
 
     def removed(self) -> tuple[str, ...]:
-        """What the penalty has set to zero, one sentence per weight."""
+        """The parts that the penalty has set to zero, one sentence per weight."""
         return ()
 
     def with_gradients(self) -> Iterator[tuple[Weight, Tensor]]:
-        """The weights that have a gradient in this step, each with it."""
+        """The weights that have a gradient in this step, with their gradients."""
         for weight in self.weights:
             if weight.value.grad is not None:
                 yield weight, weight.value.grad

@@ -16,7 +16,7 @@ __all__ = ["L1", "L2", "MaxNorm"]
 class L1(Penalty, name="l1"):
     """λ·Σ|w|, gradient λ·sign(w) with sign(0) = 0, as Keras' ``L1`` (Tibshirani 1996).
 
-    Weights come close to zero, but a gradient step passes over it: for exact zeros take ``group-lasso``.
+    Weights come close to zero, but gradient steps overshoot it: for exact zeros use ``group-lasso``.
 
     >>> layer = torch.nn.Linear(2, 1)
     >>> layer.weight.data = torch.tensor([[3.0, -4.0]])
@@ -27,14 +27,14 @@ class L1(Penalty, name="l1"):
     strength: float = param(ge=0, doc="λ")
 
     def on(self, weights: Sequence[Weight]) -> Penaliser:
-        """At work."""
+        """The penaliser for the matching weights."""
         return _L1Penaliser(self.strength, self.chosen(weights))
 
 
 class L2(Penalty, name="l2"):
     """λ·Σw², gradient 2λ·w, as Keras' ``L2``. torch's ``weight_decay=d`` adds d·w: that is ``L2(d / 2)``.
 
-    With Adam and its like the gradient is divided by its own size, this part of it too; decay that is not: ``adamw``.
+    Adam and similar optimisers divide the gradient by its size, including this part of it; ``adamw`` decays without.
 
     >>> layer = torch.nn.Linear(2, 1)
     >>> layer.weight.data = torch.tensor([[3.0, -4.0]])
@@ -45,7 +45,7 @@ class L2(Penalty, name="l2"):
     strength: float = param(ge=0, doc="λ")
 
     def on(self, weights: Sequence[Weight]) -> Penaliser:
-        """At work."""
+        """The penaliser for the matching weights."""
         return _L2Penaliser(self.strength, self.chosen(weights))
 
 
@@ -86,7 +86,7 @@ class MaxNorm(Penalty, name="max-norm"):
     """w_j ← w_j·c/‖w_j‖ after each step for every unit j with ‖w_j‖ > c (Srebro et al. 2005; Srivastava et al. 2014).
 
     w_j are the weights into unit j: a row of a dense layer, a filter of a convolution. Shorter units keep their bits;
-    Keras' ``MaxNorm`` multiplies them by ‖w‖/(‖w‖ + 10⁻⁷) at every step. It costs nothing, so its value is 0.
+    Keras' ``MaxNorm`` multiplies them by ‖w‖/(‖w‖ + 10⁻⁷) at every step. It adds nothing to the loss: its value is 0.
 
     >>> layer = torch.nn.Linear(2, 2)
     >>> layer.weight.data = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
@@ -99,7 +99,7 @@ class MaxNorm(Penalty, name="max-norm"):
     most: float = param(gt=0, doc="c, the largest norm (3 to 4 are usual beside dropout)")
 
     def on(self, weights: Sequence[Weight]) -> Penaliser:
-        """At work."""
+        """The penaliser for the matching weights."""
         return _MaxNormPenaliser(self.most, self.chosen(weights))
 
 
@@ -115,6 +115,6 @@ class _MaxNormPenaliser(Penaliser):
             norms = torch.linalg.vector_norm(value, dim=axes, keepdim=True)
             if not bool((norms > self.most).any()):
                 continue
-            # Again, now safe from overflow: a norm of inf would put its unit to zero.
+            # Again, now safe from overflow: a norm of inf would set its unit to zero.
             norms = entrywise(value, 2, dim=axes).view_as(norms)
             value.mul_(torch.where(norms > self.most, self.most / norms, 1.0))

@@ -28,8 +28,8 @@ class GroupLasso(Penalty, name="group-lasso"):
 
         w_G ← max(0, 1 − η·λ·c_G / ‖w_G‖)·w_G
 
-    This is exact for ``sgd``, and for momentum with the rate times its gain. Adam and its like measure distance
-    differently for each number; there the result is sparse as well, but λ is relative to the size of the gradients.
+    This is exact for ``sgd``, and for momentum with the rate times its gain. Adam and similar optimisers scale each
+    number differently; there the result is sparse as well, but λ is relative to the size of the gradients.
 
     >>> layer = torch.nn.Linear(2, 2)
     >>> layer.weight.data = torch.tensor([[3.0, 4.0], [0.3, 0.4]])
@@ -43,11 +43,11 @@ class GroupLasso(Penalty, name="group-lasso"):
     """
 
     strength: float = param(ge=0, doc="λ")
-    groups: Literal["filters", "channels", "layers"] = param(default="filters", doc="what goes to zero as one")
+    groups: Literal["filters", "channels", "layers"] = param(default="filters", doc="what goes to zero together")
     weighting: Literal["none", "size"] = param(default="none", doc="c_G: 1, or the root of the group's size")
 
     def on(self, weights: Sequence[Weight]) -> Penaliser:
-        """At work."""
+        """The penaliser for the matching weights."""
         return _GroupLassoPenaliser(self, self.chosen(weights))
 
 
@@ -65,7 +65,7 @@ class _GroupLassoPenaliser(Penaliser):
         for weight in self.weights:
             norms = self._norms(weight)
             left = (norms - rate * self._price(weight)).clamp_(min=0)
-            # The least positive number stands in for a norm of zero: 0 / it is 0, and norm / norm is exactly 1.
+            # The least positive number replaces a norm of zero: 0 divided by it is 0, and norm / norm is exactly 1.
             weight.value.mul_(left / norms.clamp_(min=torch.finfo(norms.dtype).tiny))
 
     @torch.no_grad()

@@ -18,9 +18,9 @@ __all__ = ["L4Balance"]
 class L4Balance(Penalty, name="l4-balance"):
     """λ·mean_j((n_j − m)²) / m², with n_j = (Σ w⁴)^¼ over the weights into unit j and m the mean of the n_j.
 
-    The L4 adjustment (seed 000, eq. 6) moves the threshold of unit j by n_j/m: where all n_j are equal it has nothing
-    left to do. The squared coefficient of variation measures how far they are from that, whatever the scale of the
-    weights, so it is not made small by making the weights small: its gradient is orthogonal to them. For k units
+    The L4 adjustment (seed 000, eq. 6) moves the threshold of unit j by n_j/m: if all n_j are equal, it changes
+    nothing. The squared coefficient of variation measures the deviation from that at any scale of the weights, so
+    shrinking the weights does not reduce it: its gradient is orthogonal to them. For k units
 
         ∂/∂w = 2λ/(k·m²)·(n_j − mean(n²)/m)·(w/n_j)³
 
@@ -34,7 +34,7 @@ class L4Balance(Penalty, name="l4-balance"):
     layers: str = param(default="", kw_only=True, doc="glob over names of weights or layers; empty: the first weight")
 
     def on(self, weights: Sequence[Weight]) -> Penaliser:
-        """At work."""
+        """The penaliser for the matching weights."""
         chosen = self.chosen(weights) if self.layers else dataclasses.replace(self, layers="*").chosen(weights)[:1]
         return _L4BalancePenaliser(self.strength, chosen)
 
@@ -63,7 +63,7 @@ class _L4BalancePenaliser(Penaliser):
                 continue
             relative = norms / mean
             slope = (relative - relative.square().mean()) * (2 * self.strength / norms.numel()) / mean
-            # A unit of zeros has no direction to grow in; a norm of 1 in place of its 0 gives it no gradient.
+            # A unit of zeros has no direction to grow in; a norm of 1 instead of 0 gives it no gradient.
             unit = weight.value / torch.where(norms > 0, norms, 1.0).view(_along(weight))
             gradient.add_(unit.pow_(3).mul_(slope.view(_along(weight))))
 

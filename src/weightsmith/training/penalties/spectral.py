@@ -24,9 +24,9 @@ __all__ = ["SpectralNorm", "StableRank", "leading"]
 #
 #     u ← W·v / ‖W·v‖,    σ ← ‖Wᵀ·u‖,    v ← Wᵀ·u / σ
 #
-# σ never falls from one turn to the next and ends at ‖W‖₂. Weights move little in a step, so within an epoch one turn
-# from the last v is enough; every epoch starts from a fixed random v with as many turns as it takes, because a resumed
-# run does not know the last v.
+# σ never falls from one turn to the next and converges to ‖W‖₂. Weights move little in a step, so within an epoch one
+# turn from the last v is enough; every epoch starts from a fixed random v and iterates to convergence, because a
+# resumed run does not know the last v.
 
 
 _MOST_TURNS = 100
@@ -58,7 +58,7 @@ def leading(matrix: Tensor, right: Tensor | None = None, turns: int = _MOST_TURN
         before, sigma = sigma, image.norm().item()
         # Below the root of the least number all squares are zero, and inverse squares infinite.
         if not math.sqrt(limits.tiny) < sigma < math.inf:
-            # A start orthogonal to all rows, as after inputs were cut off: any other will do, if there is one.
+            # The start may be orthogonal to all rows, as after inputs were cut off: try the random start.
             return None if right is None else leading(matrix)
         vector = image / sigma
         if sigma - before <= limits.eps * sigma:
@@ -74,7 +74,7 @@ def _start(matrix: Tensor) -> Tensor:
 
 
 class _SpectralPenaliser(Penaliser, ABC):
-    """λ times a function of each weight and its :class:`_Leading`; weights of zeros are passed over."""
+    """λ times a function of each weight and its :class:`_Leading`; weights of zeros are skipped."""
 
     def __init__(self, strength: float, weights: Sequence[Weight]) -> None:
         super().__init__(weights)
@@ -113,7 +113,7 @@ class _SpectralPenaliser(Penaliser, ABC):
 class SpectralNorm(Penalty, name="spectral"):
     """λ·Σ‖W‖₂², gradient 2λσ·u·vᵀ with σ = ‖W‖₂ and its vectors u, v (Yoshida & Miyato 2017, who write λ/2).
 
-    Squared like L2, of which it takes the largest part only: λ·Σw² is λ times the sum of all squared singular values.
+    Squared like L2, but only for the largest singular value: λ·Σw² is λ times the sum of all squared singular values.
 
     >>> layer = torch.nn.Linear(2, 2)
     >>> layer.weight.data = torch.tensor([[3.0, 0.0], [0.0, 4.0]])
@@ -124,12 +124,12 @@ class SpectralNorm(Penalty, name="spectral"):
     strength: float = param(ge=0, doc="λ")
 
     def on(self, weights: Sequence[Weight]) -> Penaliser:
-        """At work."""
+        """The penaliser for the matching weights."""
         return _SpectralNormPenaliser(self.strength, self.chosen(weights))
 
 
 class _SpectralNormPenaliser(_SpectralPenaliser):
-    def price(self, weight: Weight, top: _Leading) -> float:  # noqa: ARG002 (σ says it all)
+    def price(self, weight: Weight, top: _Leading) -> float:  # noqa: ARG002 (σ is enough)
         return top.sigma**2
 
     def add_slope(self, weight: Weight, top: _Leading, gradient: Tensor) -> None:
@@ -143,7 +143,7 @@ class StableRank(Penalty, name="stable-rank"):
     """λ·Σ r, r = ‖W‖_F² / ‖W‖₂², between 1 and the rank of W (seed 004, eq. 6 and the sentence after it).
 
     With σ = ‖W‖₂ and its vectors u, v the gradient is 2λ/σ·(W/σ − r·u·vᵀ). It is orthogonal to W: the scale of the
-    weights plays no part, small singular values shrink while the largest grows.
+    weights has no effect; small singular values shrink while the largest grows.
 
     >>> layer = torch.nn.Linear(2, 2)
     >>> layer.weight.data = torch.tensor([[3.0, 0.0], [0.0, 4.0]])
@@ -154,7 +154,7 @@ class StableRank(Penalty, name="stable-rank"):
     strength: float = param(ge=0, doc="λ")
 
     def on(self, weights: Sequence[Weight]) -> Penaliser:
-        """At work."""
+        """The penaliser for the matching weights."""
         return _StableRankPenaliser(self.strength, self.chosen(weights))
 
 

@@ -37,7 +37,7 @@ __all__ = [
 def as_schedule(
     given: Schedule | OwnSchedule | float | str | Callable[[int], float] | None, usual_rate: float
 ) -> Schedule | OwnSchedule:
-    """The schedule that is meant: an object itself, a number (also as text) as a constant, text by its form.
+    """The schedule for an object (itself), a number, also as text (a constant), or the text form of a schedule.
 
     A function is called with the step, counted from 0.
 
@@ -59,5 +59,5 @@ def as_schedule(
 
 
 def read_schedule(given: Schedule | OwnSchedule | float | str | Callable[[int], float]) -> Schedule | OwnSchedule:
-    """The schedule that is meant by an object, a number or text; as options of verbs are read."""
+    """The schedule for an object, a number or text, as options of verbs are read."""
     return as_schedule(given, 0.0)

@@ -44,7 +44,7 @@ class Span:
         return max(1, self.steps * self.epochs - self.skipped)
 
     def length(self, per: Per) -> int:
-        """The run in steps, or in epochs (one that was begun counts)."""
+        """The length of the run in steps, or in epochs (a partial epoch counts as one)."""
         return self.total if per == "step" else math.ceil(self.total / self.steps)
 
 
@@ -62,7 +62,7 @@ class Schedule(Option):
 
     @property
     def monitor(self) -> Monitor | None:
-        """The column of the history that :meth:`observe` wants to see, or None."""
+        """The column of the history that :meth:`observe` needs, or None."""
         return None
 
     @abstractmethod
@@ -75,14 +75,14 @@ class Schedule(Option):
 
     @property
     def may_grow(self) -> bool:
-        """Whether the rates of a run stay what they were if it gets more epochs, so that it can be extended."""
+        """Whether the rates of a run do not change if it gets more epochs, so that it can be extended."""
         some, more = (Span(steps=10, epochs=epochs) for epochs in (10, 20))
         return all(self.at(step, some) == self.at(step, more) for step in range(some.total))
 
 
 @dataclasses.dataclass(frozen=True)
 class OwnSchedule:
-    """A plain function of the step (counted from 0), as it is: ``lambda step: 0.1 / (1 + step / 1000)``.
+    """A plain function of the step (counted from 0), such as ``lambda step: 0.1 / (1 + step / 1000)``.
 
     A run with ``out`` can resume only if the function can be identified.
     """
@@ -92,14 +92,14 @@ class OwnSchedule:
     may_grow: ClassVar[bool] = True
 
     def at(self, step: int, span: Span, watch: Watch = FRESH) -> float:  # noqa: ARG002
-        """What the function gives, which must be a finite rate ≥ 0."""
+        """The value of the function, which must be a finite rate ≥ 0."""
         rate: Any = self.function(step)
         if not isinstance(rate, int | float) or not 0 <= rate < math.inf:
             raise UsageError(f"schedule: the function gives {rate!r} for step {step}; a rate is a number ≥ 0")
         return float(rate)
 
     def observe(self, watch: Watch, epoch: int, value: float) -> Watch:  # noqa: ARG002
-        """Nothing is watched."""
+        """The watch, unchanged."""
         return watch
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Check before training whether a schedule fits the length of the run.
 
-The mistakes it knows are those of units and lengths. The course behind the slides (seed 002) computed s of the
+It detects mistakes of units and lengths. The course behind the slides (seed 002) computed s of the
 exponential schedule from the number of batches where the number of samples was meant, so its run froze early:
 
 >>> from weightsmith.training.schedules import Exponential
@@ -35,7 +35,7 @@ from weightsmith.training.schedules import (
 __all__ = ["check_schedule"]
 
 _FADED = 0.01  # the share of its highest value below which a rate hardly moves a weight
-_SAMPLES = 2000  # steps looked at in a long run; the exact step is found between two of them
+_SAMPLES = 2000  # steps sampled in a long run; the exact step is found between two of them
 
 
 def check_schedule(schedule: Schedule | OwnSchedule, span: Span) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def _if_epochs(per: Per, length: float, span: Span) -> str:
 
 
 def _misfits(schedule: Schedule | OwnSchedule, span: Span, run: str) -> tuple[str, ...]:
-    """Lengths that do not fit the run (or what a warm-up leaves of it)."""
+    """Lengths that do not fit the run (or the part after a warm-up)."""
     match schedule:
         case Exponential() | Power():
             return _still_warnings(schedule, span, run)

@@ -16,10 +16,9 @@ class WarmUp(Schedule, name="warm-up"):
     """Warm-up: η(t) = ψ(0) · (t + 1)/(W + 1) for t < W, then ψ(t − W) (the gradual warm-up of Goyal et al. 2017).
 
     W is ``steps`` (or epochs, with ``per="epoch"``; the rate then still rises with every step) and ψ the schedule whose
-    text form is ``then``. ψ begins to count when the warm-up ends, and what ψ calls the whole run is what is left of
-    it. The rise is a straight line that would meet 0 one step before the run, so no step is wasted on a rate of 0 as
-    with Keras' ``warmup_steps``; it is torch's ``LinearLR(start_factor=1/(W+1), total_iters=W)``. A plateau inside
-    watches the epochs of the warm-up too.
+    text form is ``then``. ψ starts when the warm-up ends, and its whole run is the rest of the run. The rise is linear
+    from 0 one step before the run, so no step is wasted on a rate of 0 as with Keras' ``warmup_steps``; it is torch's
+    ``LinearLR(start_factor=1/(W+1), total_iters=W)``. A plateau inside monitors the epochs of the warm-up too.
 
     >>> schedule = WarmUp(4, then="cosine:0.1")
     >>> [round(schedule.at(t, Span(steps=12, epochs=2)), 3) for t in (0, 1, 2, 3, 4, 14)]
@@ -34,7 +33,7 @@ class WarmUp(Schedule, name="warm-up"):
     per: Per = param(default="step", doc="what W counts")
 
     def check(self) -> None:
-        """``then`` is a schedule; it is kept in its shortest form, so that equal schedules are equal."""
+        """Check that ``then`` is a schedule; it is stored in its shortest form, so equal schedules compare equal."""
         object.__setattr__(self, "then", str(self.following))
 
     @functools.cached_property
@@ -54,7 +53,7 @@ class WarmUp(Schedule, name="warm-up"):
         return self.steps if self.per == "step" else self.steps * span.steps
 
     def rest(self, span: Span) -> Span:
-        """What is left of the run for ψ."""
+        """The rest of the run, for ψ."""
         return Span(span.steps, span.epochs, span.skipped + self.length(span))
 
     def at(self, step: int, span: Span, watch: Watch = FRESH) -> float:
@@ -73,24 +72,24 @@ class WarmUp(Schedule, name="warm-up"):
 
 
 class Shifted(Schedule, name="shifted"):
-    """A later part of another run: η(t) = ψ(t + k·S), ψ shaped to N epochs, whatever the length of this run.
+    """A later part of another run: η(t) = ψ(t + k·S), ψ shaped to N epochs, for any length of this run.
 
-    k is ``start``, the epochs of that run that are taken for done, N its ``epochs``, S the steps of an epoch and ψ the
-    schedule whose text form is ``then``. Training on with the rates of an earlier phase is what Renda, Frankle and
-    Carbin (ICLR 2020) call learning-rate rewinding. A plateau inside starts with its first rate, because the cuts that
-    it made in that run are not known here.
+    k is ``start``, the epochs of that run that count as done, N its ``epochs``, S the steps of an epoch and ψ the
+    schedule whose text form is ``then``. Renda, Frankle and Carbin (ICLR 2020) call it learning-rate rewinding to
+    continue with the rates of an earlier phase. A plateau inside starts with its first rate, because the cuts that it
+    made in that run are unknown here.
 
     >>> whole, part = Schedule.parse("cosine:0.1"), Shifted(6, 8, then="cosine:0.1")
     >>> whole.at(60, Span(steps=10, epochs=8)) == part.at(0, Span(steps=10, epochs=2))
     True
     """
 
-    start: int = param(ge=0, doc="k, the epochs that are taken for done")
+    start: int = param(ge=0, doc="k, the epochs that count as done")
     epochs: int = param(ge=1, doc="N, the epochs of the run that the schedule is shaped to")
     then: str = param(doc="text form of that run's schedule, such as cosine:0.1")
 
     def check(self) -> None:
-        """There is something left after ``start``, and ``then`` is a schedule, kept in its shortest form."""
+        """Check that epochs are left after ``start``, and that ``then`` is a schedule; store its shortest form."""
         if self.start >= self.epochs:
             raise OptionError(f"shifted: start must be < epochs, but {self.start} is not below {self.epochs}")
         object.__setattr__(self, "then", str(self.whole))

@@ -92,7 +92,7 @@ class Piecewise(Schedule, name="piecewise"):
     per: Per = param(default="step", doc="what t and the bounds count")
 
     def check(self) -> None:
-        """One bound between two rates each, in rising order."""
+        """Check that there is a bound between each two rates, in rising order."""
         if len(self.bounds) != len(self.rates) - 1:
             between = len(self.rates) - 1
             raise OptionError(f"piecewise: {between + 1} rates need {between} bounds, not {len(self.bounds)}")
@@ -110,8 +110,8 @@ class Piecewise(Schedule, name="piecewise"):
 class Cosine(Schedule, name="cosine"):
     """Half a cosine: η(t) = η_min + ½ (η0 − η_min)(1 + cos(π t/T)) (Loshchilov & Hutter 2017, eq. 5, no restarts).
 
-    η0 is ``rate``, η_min ``least``, T the run or, if given, ``over``. So the rate stands at η_min when T steps are
-    *done*; the last step still moves. Up to there it is torch's ``CosineAnnealingLR(T_max=T)`` and Keras'
+    η0 is ``rate``, η_min ``least``, T the run or, if given, ``over``. So the rate reaches η_min when T steps are
+    *done*; the last step has a larger rate. Up to there it is torch's ``CosineAnnealingLR(T_max=T)`` and Keras'
     ``CosineDecay``; after T it stays at η_min as in Keras, while torch's rises again.
 
     >>> [round(Cosine(0.1).at(t, Span(steps=10, epochs=10)), 4) for t in (0, 25, 50, 75)]
@@ -124,7 +124,7 @@ class Cosine(Schedule, name="cosine"):
     per: Per = param(default="step", doc="what t and T count")
 
     def check(self) -> None:
-        """The end lies below the start."""
+        """Check that the end lies below the start."""
         if self.least >= self.rate:
             raise OptionError(f"cosine: least must be < rate, but {self.least:g} is not below {self.rate:g}")
 
@@ -146,8 +146,8 @@ class OneCycle(Schedule, name="one-cycle"):
     the cycle has the rate end·η, and it stays there.
 
     The defaults are torch's (``div_factor=25``, ``final_div_factor=1e4``, ``pct_start=0.3``); only the rate is
-    cycled, the momentum is left alone (torch: ``cycle_momentum=False``). A rise of less than a step is left out, so a
-    very short run starts at the peak.
+    cycled, not the momentum (torch: ``cycle_momentum=False``). A rise of less than a step is skipped, so a very short
+    run starts at the peak.
 
     >>> [round(OneCycle(0.1).at(t, Span(steps=10, epochs=10)), 7) for t in (0, 29, 60, 99)]
     [0.004, 0.1, 0.058928, 4e-07]

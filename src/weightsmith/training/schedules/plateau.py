@@ -24,8 +24,8 @@ class Plateau(Schedule, name="plateau"):
       (``ReduceLROnPlateau`` with ``threshold_mode="rel"``). Since it is a share of the best, it is meant for metrics
       that stay positive.
 
-    After a cut the waiting starts anew and the best stays. NaN counts as no improvement. p = 0 means 1 under Keras'
-    rule, as it does there. Every cut is made, however small (torch leaves out those of less than 1e-8).
+    After a cut the waiting restarts and the best stays. NaN counts as no improvement. p = 0 means 1 under Keras' rule,
+    as in Keras. Every cut is made, however small (torch skips those of less than 1e-8).
 
     On a metric that never moves, with p = 2, the rate is cut after these epochs:
 
@@ -42,17 +42,19 @@ class Plateau(Schedule, name="plateau"):
     """
 
     rate: float = param(gt=0, lt=math.inf, doc="η0, the rate until the first cut")
-    factor: float = param(default=0.1, gt=0, lt=1, doc="λ, what a cut multiplies the rate by")
+    factor: float = param(default=0.1, gt=0, lt=1, doc="λ, the factor of a cut")
     patience: int = param(default=5, ge=0, doc="p, epochs without improvement")
-    rule: Literal["keras", "torch"] = param(default="keras", doc="whose reading of patience and threshold")
+    rule: Literal["keras", "torch"] = param(
+        default="keras", doc="library whose rule for patience and threshold applies"
+    )
     threshold: float = param(
         default=1e-4, ge=0, lt=math.inf, doc="least improvement: absolute (keras), relative (torch)"
     )
     monitor: Monitor = param(default="validation_loss", doc="the column of the history that is watched")
-    least: float = param(default=0.0, ge=0, doc="η_min, below which no cut leads")
+    least: float = param(default=0.0, ge=0, doc="η_min, the lowest rate")
 
     def check(self) -> None:
-        """The least rate lies below the first."""
+        """Check that the least rate lies below the first."""
         if self.least >= self.rate:
             raise OptionError(f"plateau: least must be < rate, but {self.least:g} is not below {self.rate:g}")
 
@@ -66,7 +68,7 @@ class Plateau(Schedule, name="plateau"):
         return max(self.rate * self.factor**watch.fired, self.least)
 
     def observe(self, watch: Watch, epoch: int, value: float) -> Watch:
-        """One more epoch: a new best, or a step nearer to the next cut."""
+        """The watch after one more epoch: a new best, or one epoch closer to the next cut."""
         better = improves(value, watch.best, self.monitor, self.threshold, relative=self.rule == "torch")
         watch = after_epoch(watch, epoch, value, better=better)
         return after_firing(watch) if watch.waited >= self.waits else watch
