@@ -197,7 +197,7 @@ def test_what_graded_neurons_refuse():
     ]
     with pytest.raises(UsageError, match=r"g: max pooling of graded spikes.*if:signed=true"):
         chain(nodes, (1, 4, 4), neuron=Graded(5), encode=Constant())
-    with pytest.raises(UsageError, match=r"graded:5 takes the input once.*encode=constant"):
+    with pytest.raises(UsageError, match=r"graded:5 reads the input once.*encode=constant"):
         chain(nodes, (1, 4, 4), neuron=Graded(5))
     plain = chain([Neurons("n", INPUT, torch.ones(2)), Synapses("o", "n", torch.eye(2))], (2,), encode=Constant())
     with pytest.raises(UsageError, match="graded:5: spikes of several sizes are run dense"):

@@ -233,7 +233,7 @@ def test_mismatch_with_adjustment_and_early_exit(trained, digits):
 
 
 def test_mismatch_and_8_bits_are_refused_together(trained, digits):
-    with pytest.raises(UsageError, match="mismatch gives thresholds that are no whole numbers; run it in float32 or"):
+    with pytest.raises(UsageError, match="mismatch gives thresholds that are not integers; use precision float32 or"):
         spike(trained, digits, precision="int8", mismatch="mismatch:0.1", steps=4, test_rows=4)
 
 
@@ -394,7 +394,7 @@ def test_data_of_another_shape(trained, digits):
 @pytest.mark.parametrize("name", ["record.json", "journal.jsonl"])
 def test_a_folder_with_results_of_another_verb(trained, digits, tmp_path, name):
     (tmp_path / name).write_text("{}")
-    with pytest.raises(UsageError, match="holds the results of something else, as of a sweep; give another folder"):
+    with pytest.raises(UsageError, match="holds other results, such as a sweep; give another folder"):
         spike(trained, digits, steps=3, test_rows=5, out=tmp_path)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "{}")]
 

@@ -704,7 +704,7 @@ def test_relu6_is_a_threshold():
     found = torch.from_numpy(spiking.run(x, 400).scores / 400).float()
     scores = network(x).detach()
     torch.testing.assert_close(found, scores, rtol=0, atol=0.03 * float(scores.abs().max()))
-    with pytest.raises(UsageError, match=r"clipped at 6, and the sum of graded spikes has no limit"):
+    with pytest.raises(UsageError, match=r"clipped at 6, but the sum of graded spikes is unbounded"):
         convert(network, Graded(5), Constant(), input_shape=(3, 6, 6))
     free = nn.Sequential(nn.Flatten(), nn.Linear(4, 5, bias=False), nn.ReLU6(), nn.Linear(5, 2, bias=False))
     with pytest.raises(UsageError, match="is clipped at 6, for which max-current has no place"):

@@ -91,7 +91,7 @@ def spike_sweep(
         Range(ge=0),
         Doc("how often a grid grows while its winner lies on the edge; 3, with factors or smoothings of yours 0"),
     ] = None,
-    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
+    precision: Annotated[Precision, Doc("number format of the run; int8 rounds the weights", rare=True)] = "float32",
     seed: Seed = 0,
     workers: Workers = 1,
     cluster: Cluster = None,
