@@ -393,9 +393,9 @@ def own(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("softmax", "softmax inside: take it off"),
+        ("softmax", "remove the softmax"),
         ("sigmoid", "only ReLU converts"),
-        ("dead", "dead layer: 2 (after 1) gives nothing but zeros"),
+        ("dead", "dead layer: 2 (after 1) gives only zeros"),
         ("broken", "NaN or infinity"),
     ],
 )

@@ -47,7 +47,7 @@ _ENOUGH = 0.25  # points: a smaller loss is within the noise on this many rows
 
 
 class Wish(NamedTuple):
-    """At most ``within`` points lost, at most the share ``energy`` of the energy; with neither, the knee of the front."""
+    """At most ``within`` points lost and the share ``energy`` of the energy used; or, with neither, the knee."""
 
     within: float | None
     energy: float | None

@@ -76,7 +76,7 @@ def evaluate_spiking(
     device: Device = "cpu",
     progress: StepCallback | bool | None = None,
 ) -> SpikingEvaluation:
-    """Run a spiking ``network`` (or its file) on one split of ``data``, with the rows and spikes used in its conversion.
+    """Run a spiking ``network`` (or its file) on one split of ``data``, with the rows and spikes of its conversion.
 
     The default of ``steps`` is 64; on the command line it is taken from the network's record.
     """

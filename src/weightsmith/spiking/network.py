@@ -138,7 +138,7 @@ class SpikingNetwork:
         return dataclasses.replace(self, neuron=neuron)
 
     def with_factor(self, factor: float) -> SpikingNetwork:
-        """The same network with every threshold times ``factor``, and with every known amplitude."""
+        """The same network with every threshold, and every known amplitude, times ``factor``."""
         from weightsmith.spiking.conversion.amplitudes import with_amplitudes
 
         scaled = self.replaced(

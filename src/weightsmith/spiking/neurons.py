@@ -53,7 +53,7 @@ class Neuron(Option, family="neuron"):
         return "spike"
 
     def levels(self, steps: int) -> int:
-        """The number of values a neuron can represent in ``steps`` steps: the levels of an equal quantised activation."""
+        """The number of values a neuron can represent in ``steps`` steps, as the levels of a quantised activation."""
         return steps * self.largest + 1
 
 

@@ -170,5 +170,5 @@ def test_a_new_block_begins_with_clean_counts():
     assert passing.passed(np.array([0]), 0, left).item() == 1
     assert passing.passed(np.array([0]), 1, right).item() == 0  # one each: the first of equals passes
     assert passing.passed(np.array([1]), 0, right).item() == 1
-    with pytest.raises(UsageError, match="most: images are shown from step 4 on"):
+    with pytest.raises(UsageError, match="most: images begin at step 4"):
         passing.passed(np.array([2]), 4, right)

@@ -221,7 +221,7 @@ def test_time_constants_out_of_range_are_refused(tau):
         (lambda: step_noise([1.0], [1.0], 0.9, -1), OptionError, "steps must be whole numbers ≥ 0, not -1"),
         (lambda: leak_of(1e-4), OptionError, "tau of 0.0001 steps is too short"),
         (lambda: lognormal([1.0, -0.25], 1.0), UsageError, "mean > 0, not -0.25"),
-        (lambda: exceeds(1.0, 0.0, 1.0), UsageError, "mean > 0, not 0; where it may be negative take kind='normal'"),
+        (lambda: exceeds(1.0, 0.0, 1.0), UsageError, "mean > 0, not 0; if it may be negative use kind='normal'"),
         (lambda: exceeds(1.0, 1.0, -1.0), OptionError, "variances must be ≥ 0, not -1"),
         (lambda: exceeds(1.0, 1.0, 1.0, "gamma"), UnknownName, "unknown distribution 'gamma'"),
         (lambda: exceeds(math.nan, 1.0, 1.0), UsageError, "thresholds hold NaN"),

@@ -1,15 +1,15 @@
-"""Load NIR files in other simulators so that they compute what ours does, and compare the spikes.
+"""Load NIR files in other simulators so that they compute the same as ours, and compare the spikes.
 
-Importers read the same file differently. What has to be set right after each of them:
+Importers read the same file differently. These points are corrected after the import:
 
     SpikingJelly   needs the file's dt; a soft reset is ``v_reset=None``; it fires at the threshold itself, not only
                    above it, which matters wherever sums are exact; membranes that start above zero are set
-    Norse          needs the file's dt; computes branches in an order in which a shortcut may come a step late; has no
+    Norse          needs the file's dt; may compute branches in an order in which a shortcut comes a step late; has no
                    soft reset for IF, and does not pass one on for LIF
     snnTorch       reads every IF as a leaky neuron (beta 0.9) that returns pairs; its soft reset subtracts once more
                    from a membrane that is still above the threshold
 
-None of these packages is needed by anything else here; they are imported when they are asked for.
+No other part of weightsmith needs these packages; they are imported only on use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Simulator = Literal["spikingjelly", "norse", "snntorch"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerCheck(Record):
-    """Spikes of one population over all images and steps; ``difference`` adds up what images differ by."""
+    """Spikes of one population over all images and steps; ``difference`` is summed over images."""
 
     name: str
     ours: int
@@ -51,7 +51,7 @@ class LayerCheck(Record):
 
     @property
     def relative(self) -> float:
-        """The difference per spike of ours."""
+        """The difference divided by the number of our spikes."""
         return self.difference / max(self.ours, 1)
 
 
