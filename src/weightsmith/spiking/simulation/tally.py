@@ -43,7 +43,7 @@ class Tally:
         outputs: NDArray[np.floating],
         counts: Mapping[str, NDArray[np.integer]],
     ) -> NDArray[np.bool_]:
-        """Add outputs (rows, steps, classes) and spike counts (rows, steps) from ``step``; returns the rows that go on."""
+        """Add outputs (rows, steps, classes) and spike counts (rows, steps); returns the rows that go on."""
         length = outputs.shape[1]
         running = np.ones((len(rows), length), bool)
         for offset in range(length):
