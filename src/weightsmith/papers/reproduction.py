@@ -303,9 +303,7 @@ def _measured(chosen: Experiment, table: SweepTable) -> Table:
         for summary in summaries:
             spread = "" if summary.deviation is None else f" ± {summary.deviation:.2g}"
             text = "–" if summary.mean is None else f"{summary.mean:.4g}{spread}"
-            failed = (
-                summary.missing and summaries[0].missing
-            )  # in the first column a value is missing only if the run failed
+            failed = summary.missing and summaries[0].missing  # the first column lacks a value only if the run failed
             cells.append(Shown(summary.mean, text + (f" ({failed} failed)" if failed else "")))
         rows.append(tuple(cells))
     caption = "Means over seeds ± standard deviation."

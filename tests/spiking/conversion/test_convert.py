@@ -456,7 +456,7 @@ BEFORE_THE_RELU = {
     "leaky": (lambda s, x: F.leaky_relu(x), "leaky_relu.*only ReLU"),
     "tanh": (lambda s, x: x.tanh(), r"tanh \(the method tanh\).*only ReLU"),
     "softmax": (lambda s, x: F.softmax(x, dim=1), "remove the softmax"),
-    "cat": (lambda s, x: torch.cat([x, x], 2)[:, :, ::2], "cat.*joined by channels"),
+    "cat": (lambda s, x: torch.cat([x, x], 2)[:, :, ::2], "cat.*joined along channels"),
     "norm": (lambda s, x: F.layer_norm(x, (8, 8)), "layer_norm.*use batch norm"),
     "batch norm twice": (
         lambda s, x: s.bn(F.relu(s.bn(x))),
@@ -477,7 +477,7 @@ BEFORE_THE_RELU = {
     "view": (lambda s, x: x.view(-1, 4, 4, 16), "view .*only flattening"),
     "view in steps": (lambda s, x: x.flatten(1).view(-1, 4, 8, 8), "view .*only flattening"),
     "view of pixels": (lambda s, x: x.view(-1, 8).view(-1, 4, 8, 8), "view .*only flattening"),
-    "uneven pad": (lambda s, x: F.pad(x, (1, 0)), "pad .*equal margins"),
+    "uneven pad": (lambda s, x: F.pad(x, (1, 0)), "pad .*equal padding"),
     "other pad": (lambda s, x: F.pad(x, (1, 1, 1, 1), mode="reflect"), "pad .*padding with zeros"),
     "pad with ones": (lambda s, x: F.pad(x, (1, 1, 1, 1), value=1.0), "pad .*padding with zeros"),
     "corner": (lambda s, x: x[:, :, 2:, ::2], "getitem .*every n-th pixel starting at the first"),
@@ -499,7 +499,7 @@ MODULES = {
     "leaky": (nn.LeakyReLU(), r"^1 \(LeakyReLU\) cannot be made spiking: only ReLU converts"),
     "clip from below zero": (
         nn.Hardtanh(-1, 1),
-        r"^1 \(Hardtanh\).*it clips between -1 and 1; only clipping at 0 converts",
+        r"^1 \(Hardtanh\).*it clips between -1 and 1; the lower limit must be 0",
     ),
     "softmax": (nn.Softmax(dim=1), r"^1 \(Softmax\).*remove the softmax"),
     "log softmax": (nn.LogSoftmax(dim=1), r"^1 \(LogSoftmax\).*remove the softmax"),

@@ -107,7 +107,7 @@ def test_what_cannot_be_counted_is_refused():
     counts = UnitCounts(gated())
     with pytest.raises(UsageError, match=r"no spikes of 'one' were seen .*observers"):
         counts.units("one")
-    with pytest.raises(DataMismatch, match=r"one has \(20, 3\) positions and channels, not the \(3, 20\)"):
+    with pytest.raises(DataMismatch, match=r"one has \(20, 3\) positions and channels, not \(3, 20\)"):
         counts.see("one", np.arange(1), 0, np.zeros((1, 1, 3, 20), np.uint8), None)
 
 

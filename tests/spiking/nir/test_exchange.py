@@ -473,7 +473,7 @@ def refused_networks() -> dict[str, tuple[SpikingNetwork, str]]:
     leaky = plain.replaced([dataclasses.replace(first, leak=torch.full((6,), 0.5))])
     return {
         "gate": (dataclasses.replace(plain, nodes=gate), "pop gates spikes .max pooling.* use average pooling"),
-        "delay": (network(IF(delay=True)), "fires a step late.*use delay=False"),
+        "delay": (network(IF(delay=True)), "fires one step late.*use delay=False"),
         "signed": (network(IF(signed=True)), r"if:signed=true: NIR has no neuron that takes spikes back.*--for nir"),
         "threshold per unit": (
             plain.replaced([dataclasses.replace(first, threshold=draw(6, 8, 8).abs() + 1)]),

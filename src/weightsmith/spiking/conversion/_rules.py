@@ -155,7 +155,7 @@ def _ceiling(call: Call) -> float:
     if isinstance(call.module, nn.Hardtanh):
         if call.module.min_val != 0 or not call.module.max_val > 0:
             raise call.refuse(
-                f"it clips between {call.module.min_val:g} and {call.module.max_val:g}; only clipping at 0 converts"
+                f"it clips between {call.module.min_val:g} and {call.module.max_val:g}; the lower limit must be 0"
             )
         return float(call.module.max_val)
     return _SIX if call.node.target is functional.relu6 else math.inf

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryAccess", "access_price", "mac_accesses", "spiking_accesses", "together"]
 
 _INTERCEPT, _PER_BYTE = 13.2563, 8.2816e-5  # the least-squares line, in picojoules
-_DRAM = 1300.0  # least picojoules for an access
+_DRAM = 1300.0  # picojoules for an access to DRAM, the lower end of the range
 _WIDE = 4  # bytes of a float32, and of a membrane in int8 runs
 
 Kind = Literal["weights", "membranes", "events", "values"]

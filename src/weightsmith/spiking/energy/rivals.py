@@ -73,7 +73,7 @@ def active_macs(network: SpikingNetwork, x: Tensor, weights: SpikingNetwork | No
     """For each layer the MACs of an image whose activation is not zero, averaged over the rows ``x``.
 
     ``network`` must compute the same as the plain network (:attr:`Converted.network`), and ``x`` are rows as they come
-    from the data. Zero weights of ``weights``, if given, do not count in place of those of ``network``.
+    from the data. ``weights``, if given, is the network whose zero weights do not count.
     """
     wired = weights or network
     reach = {
