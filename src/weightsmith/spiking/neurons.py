@@ -120,8 +120,8 @@ class Graded(Neuron, name="graded"):
         u = max(z, 0)/θ · 2^(K−1) − m
         silent where |u| < ½, else a spike sign(u)·2^j,  j = min(K − 1, max(0, ⌊log₂(|u|/0.75)⌋)),        m ← m + spike
 
-    (1.5·2^j lies halfway between two sizes). The activation is the sum of the spikes
-    sent so far, not their rate. Adding a spike to a membrane is a shift and an addition.
+    (1.5·2^j lies halfway between two sizes). The activation is the sum of the spikes sent so far, not their rate.
+    Adding a spike to a membrane is a shift and an addition.
     """
 
     sizes: int = param(ge=1, le=7, doc="number of sizes of a spike; 5 suffice for deep networks, 3 do not")

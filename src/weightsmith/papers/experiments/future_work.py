@@ -51,9 +51,8 @@ def measure(
     """One fold, numbered by ``seed``: a network of sigmoid units, cut at 45° and trained on, or searched.
 
     *fine-tune* trains half as many epochs after the cut; *rewind* returns to the weights of half of the epochs and
-    trains the rest again; *iterate* cuts three times, with a sixth of the epochs after each. Searches
-    subtract from the training accuracy half a point per unit (*units*, eq. 6), or a point per unit above or below 25
-    (*goal*).
+    trains the rest again; *iterate* cuts three times, with a sixth of the epochs after each. Searches subtract from the
+    training accuracy half a point per unit (*units*, eq. 6), or a point per unit above or below 25 (*goal*).
     """
     from weightsmith.networks.evaluating import evaluate
     from weightsmith.reducing.reduce import reduce

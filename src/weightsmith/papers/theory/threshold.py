@@ -2,8 +2,8 @@
 
 A neuron with weights ⟨1, 0⟩ keeps its threshold. Another one of the same length is swept from 0 to 90°, and both
 receive the input half-way between them, for which their mean potentials are equal. The threshold at which the other one
-fires as often depends on its variance, and this on the input: the threshold is not a function of the L4
-norm, which takes the same values before and after 45°. The paper calls that a hysteresis.
+fires as often depends on its variance, and this on the input: the threshold is not a function of the L4 norm, which
+takes the same values before and after 45°. The paper calls that a hysteresis.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Convert a trained network into a spiking one: every ReLU becomes a population, the linear parts stay.
 
 The spike rate of an integrate-and-fire neuron is max(0, current)/threshold as long as it is below one spike per step,
-so rates can replace ReLU activations. Any network that torch.fx can trace is accepted if it consists of
-Linear, Conv1d, Conv2d, batch norm after them, ReLU and ReLU6 (as module or function), average and max pooling,
-residual adds, flatten and dropout; everything else is refused by name. Sequences (channels, length) become images of
-height 1. The converted network is checked against the original on an example before it is returned.
+so rates can replace ReLU activations. Any network that torch.fx can trace is accepted if it consists of Linear, Conv1d,
+Conv2d, batch norm after them, ReLU and ReLU6 (as module or function), average and max pooling, residual adds, flatten
+and dropout; everything else is refused by name. Sequences (channels, length) become images of height 1. The converted
+network is checked against the original on an example before it is returned.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Lowering to NIR, second pass: only plain convolutions (or dense layers), neurons and sums.
 
-Importers silently drop pools, do not support groups, and fail at Flatten with batches. So features become images of
-one pixel, a dense layer a convolution as large as the image it reads, groups are written out, and pools go into the
-kernels that follow. A pool without a following kernel, or with borders that do not allow it, becomes a
-separate convolution.
+Importers silently drop pools, do not support groups, and fail at Flatten with batches. So features become images of one
+pixel, a dense layer a convolution as large as the image it reads, groups are written out, and pools go into the kernels
+that follow. A pool without a following kernel, or with borders that do not allow it, becomes a separate convolution.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ __all__ = ["Work", "prefers_events"]
 class Work:
     """The work of a layer in a chunk: ``maps`` images and steps of ``before`` values each, ``events`` spikes in all.
 
-    ``parts`` is the number of parts of a dense layer's inputs; ``kind`` is the type of its sums, ``table``
-    that of the weights that events add.
+    ``parts`` is the number of parts of a dense layer's inputs; ``kind`` is the type of its sums, ``table`` that of the
+    weights that events add.
     """
 
     node: Synapses

@@ -2,9 +2,8 @@
 
 All settings see the same images with the same spikes, so they are compared image by image. After each block of images
 the setting with most right answers leads its race, and another one is dropped if it is significantly worse on the
-images that only one of the two has right, by the exact one-sided McNemar test, p < level.
-(Maron and Moore, "The racing algorithm: model selection for lazy learners", 1997, with a paired test in place of their
-bounds.)
+images that only one of the two has right, by the exact one-sided McNemar test, p < level. (Maron and Moore, "The racing
+algorithm: model selection for lazy learners", 1997, with a paired test in place of their bounds.)
 
 The level is that of one test. A setting is tested again after every block, and the leader is the best of many, so
 settings as good as the leader are dropped more often than that: of 20 equal ones about a fifth in 20 blocks

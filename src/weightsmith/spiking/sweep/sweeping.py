@@ -100,12 +100,11 @@ def spike_sweep(
 ) -> SpikeSweep:
     """The best threshold factor, with and without L4 adjustment, for each leak, reset and number of steps.
 
-    Factors multiply the thresholds that ``balance`` finds. Settings are chosen on ``rows`` training rows, and
-    the winners are evaluated once on ``test_rows`` test rows (None: all). The adjustment measures its mean membranes on
-    ``mean_rows`` training rows. With
-    ``race=None`` every setting sees all training images. Where the winner of a race lies on the edge of its grid, the
-    grid grows by one value beyond it, up to ``widen`` times. With ``out``, a folder, the sweep keeps its state there,
-    and the same call resumes where it stopped.
+    Factors multiply the thresholds that ``balance`` finds. Settings are chosen on ``rows`` training rows, and the
+    winners are evaluated once on ``test_rows`` test rows (None: all). The adjustment measures its mean membranes on
+    ``mean_rows`` training rows. With ``race=None`` every setting sees all training images. Where the winner of a race
+    lies on the edge of its grid, the grid grows by one value beyond it, up to ``widen`` times. With ``out``, a folder,
+    the sweep keeps its state there, and the same call resumes where it stopped.
     """
     from weightsmith.networks.card import card_of, meaning_digest
     from weightsmith.networks.models.architecture import architecture_of
