@@ -1,4 +1,4 @@
-"""``inspect_spiking``: what the file of a spiking network holds: nodes, neurons and thresholds."""
+"""``inspect_spiking``: the nodes, neurons and thresholds in the file of a spiking network."""
 
 from __future__ import annotations
 

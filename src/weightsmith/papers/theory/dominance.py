@@ -192,7 +192,7 @@ def draw_dominance(*found: Dominance) -> Figure:
             [
                 {"color": _PALE_ORANGE, "label": "A fires more", **mark},
                 {"color": _PALE_BLUE, "label": "B fires more", **mark},
-                {"color": _PALE_GREY, "label": "cannot be told", **mark},
+                {"color": _PALE_GREY, "label": "undecided", **mark},
                 {"label": "angular midpoint", **_MIDPOINT},
                 {"label": "simulated border", **_SIMULATED},
                 {"label": "border by eqs. 1–2, lognormal", **_PREDICTED},

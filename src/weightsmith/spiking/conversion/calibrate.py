@@ -353,7 +353,7 @@ def _calibrated_by(network: SpikingNetwork, population: Neurons) -> tuple[Synaps
     """The layer whose biases reach this population and nothing else, or why there is none."""
     node = next((node for node in network.synapses if node.name == population.layer), None)
     if node is None:
-        return None, "it has no weights of its own before the neurons"
+        return None, "no layer with weights belongs to the neurons"
     name = node.name
     while name != population.source:
         readers = [other for other in network.nodes if name in other.sources]

@@ -9,9 +9,9 @@ steps, and I_1 … I_n the intervals between its spikes:
 
 Both F and c² are 1 − p for Bernoulli trains of probability p (1 for Poisson trains) and 0 for regular ones. This holds
 for short trains too: over all trains with N spikes in T = K·W steps the mean of F is (1 − N/T)·T/(T − 1), and over all
-with n intervals in a span of S steps the mean of c² is 1 − n/S, which is what the factor (n + 1)/n is for. A train of
-one spike always has F = 1; so F is averaged over the trains of at least two spikes (in whole windows), c² over those
-of at least three with weights n − 1, and the interval CV is the root of that mean.
+with n intervals in a span of S steps the mean of c² is 1 − n/S, due to the factor (n + 1)/n. A train of one spike
+always has F = 1; so F is averaged over the trains of at least two spikes (in whole windows), c² over those of at least
+three with weights n − 1, and the interval CV is the root of that mean.
 """
 
 from __future__ import annotations

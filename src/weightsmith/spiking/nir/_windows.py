@@ -144,7 +144,7 @@ class _Lowering:
             kernel = Kernel(weight, (form[1], form[2]), pool.stride, pool.padding)
             name = self._free(f"{pool.name}_averaged")
             self.made.append(self._written(name, self._value(pool.source), kernel, None))
-            self.folded.append(f"pool {pool.name} is a convolution of its own ({name})")
+            self.folded.append(f"pool {pool.name} becomes a separate convolution ({name})")
             self._written_pools[pool.name] = name
         return self._written_pools[pool.name]
 

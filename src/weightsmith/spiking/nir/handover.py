@@ -79,7 +79,7 @@ class HandoverCheck(Record):
 
 
 def into_spikingjelly(path: str | Path) -> nn.Module:
-    """The network in SpikingJelly; ``output, state = module(x, state)`` is one step, state None begins anew."""
+    """The network in SpikingJelly; ``output, state = module(x, state)`` is one step, state None restarts it."""
     exchange = _package("spikingjelly.activation_based.nir_exchange", "spikingjelly")
     neurons = _package("spikingjelly.activation_based.neuron", "spikingjelly")
     facts, graph = _opened(Path(path))
@@ -98,7 +98,7 @@ def into_spikingjelly(path: str | Path) -> nn.Module:
 
 
 def into_norse(path: str | Path) -> nn.Module:
-    """The network in Norse; ``output, state = module(x, state)`` is one step, state None begins anew."""
+    """The network in Norse; ``output, state = module(x, state)`` is one step, state None restarts it."""
     norse = _package("norse.torch", "norse")
     facts, graph = _opened(Path(path))
     _refuse_starts(facts, "Norse")
@@ -114,7 +114,7 @@ def into_norse(path: str | Path) -> nn.Module:
 
 
 def into_snntorch(path: str | Path) -> nn.Module:
-    """The network in snnTorch; ``output, _ = module(x)`` is one step, ``snntorch.utils.reset(module)`` begins anew."""
+    """The network in snnTorch; ``output, _ = module(x)`` is one step, ``snntorch.utils.reset(module)`` restarts it."""
     snntorch, importing = _package("snntorch", "snntorch"), _package("snntorch.import_nir", "snntorch")
     facts, graph = _opened(Path(path))
     _refuse_starts(facts, "snnTorch")
@@ -232,7 +232,7 @@ def _as_module(module: Any) -> nn.Module:
 
 
 def _in_order(order: list[Any], edges: list[tuple[str, str]]) -> list[Any]:
-    """Nodes of a graph so that each comes after all that it reads."""
+    """Nodes of a graph in topological order."""
     before: dict[str, set[str]] = {node.name: set() for node in order}
     for source, target in edges:
         before[target].add(source)

@@ -13,7 +13,7 @@ and V ← β·V + I with the leak β. After t steps
     E[V]   = (w·x) (1 − βᵗ)/(1 − β)
     Var[V] = Σ w² (|x| − x²) (1 − β²ᵗ)/(1 − β²)
 
-A Bernoulli spike has the variance |x| − x², a Poisson spike the variance of its mean: at |x| = 1 there is no noise.
+A Bernoulli spike has the variance |x| − x², a Poisson spike one equal to its mean: at |x| = 1 there is no noise.
 Without leak the last factors are t. The two agree where steps are short: x = λ·Δ, β = e^(−Δ/τ), Δ → 0.
 """
 
