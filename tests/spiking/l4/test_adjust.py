@@ -142,8 +142,8 @@ def test_the_example_of_the_paper_has_these_norms():
     [
         ([1, 2], [0], 1, r"norms \(2,\), means \(1,\)"),
         ([1, 2], [0, 0], [1, 1, 1], r"thresholds \(3,\)"),
-        ([[1, 2]], [[0, 0]], 1, "do not fit"),
-        ([], [], 1, "do not fit"),
+        ([[1, 2]], [[0, 0]], 1, "do not match"),
+        ([], [], 1, "do not match"),
         ([1, math.nan], [0, 0], 1, "a norm of nan"),
         ([1, -2], [0, 0], 1, "a norm of -2"),
         ([1, 2], [0, math.inf], 1, "a mean of inf"),
@@ -478,7 +478,7 @@ def test_a_scale_in_front_counts_as_part_of_the_weights():
 def test_scales_of_another_number_of_units_are_refused():
     with pytest.raises(DataMismatch, match="fire1 has 4 units, the scales have 2"):
         apply_scales(convolutions(), "fire1", l4_scales([1, 2], [0, 0], 1, 1))
-    with pytest.raises(DataMismatch, match="do not fit"):
+    with pytest.raises(DataMismatch, match="do not match"):
         population_scales(convolutions(), "fire1", [0, 0], 1)
 
 

@@ -208,7 +208,7 @@ def test_time_constants_out_of_range_are_refused(tau):
         (lambda: step_noise([1.0, 1.0], [0.5, -1.5], 0.9, 1), OptionError, "inputs must be ≥ -1 and ≤ 1, not -1.5"),
         (lambda: shot_noise([1.0, 2.0], [1.0], 1), DataMismatch, "weights are for 2 inputs, rates for 1"),
         (lambda: step_noise([1.0, 2.0], [0.5], 0.9, 1), DataMismatch, "weights are for 2 inputs, inputs for 1"),
-        (lambda: shot_noise(np.ones((2, 3)), np.ones((4, 3)), 1), DataMismatch, "(2, 3) and rates (4, 3) do not fit"),
+        (lambda: shot_noise(np.ones((2, 3)), np.ones((4, 3)), 1), DataMismatch, "(2, 3) and rates (4, 3) do not match"),
         (lambda: shot_noise(1.0, [1.0], 1), DataMismatch, "one value per input"),
         (lambda: shot_noise([], [], 1), DataMismatch, "one value per input"),
         (lambda: shot_noise([math.nan], [1.0], 1), UsageError, "weights hold NaN or infinity"),
