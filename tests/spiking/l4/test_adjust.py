@@ -428,7 +428,7 @@ def test_the_spread_of_a_deeper_layer_runs_and_keeps_the_mean_size():
 
 
 def test_constant_currents_cause_no_spread():
-    with pytest.raises(UsageError, match="arrives at one is not single random spikes.*by=norm"):
+    with pytest.raises(UsageError, match="the inputs of one are not single random spikes.*by=norm"):
         adjusted(convolutions(encode=Constant()), L4(1, by="input"), pictures(2, 2, 6, 6), steps=3)
 
 

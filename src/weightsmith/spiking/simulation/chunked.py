@@ -59,9 +59,7 @@ class ChunkEngine:
         self._spike_kind = np.int8 if network.neuron.signed else np.uint8
         self._graded = isinstance(network.neuron, Graded)
         if self._graded and path == "events":
-            raise UsageError(
-                f"{network.neuron}: spikes of several sizes run on the dense path only; use path='auto' or 'dense'"
-            )
+            raise UsageError(f"{network.neuron}: spikes of several sizes run on the dense path; use path='auto'")
         self._neurons = {
             node.name: NeuronRows.of(node, network, self._kinds[node.name]) for node in network.populations
         }
