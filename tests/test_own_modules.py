@@ -135,14 +135,14 @@ _RUNS = ("evaluate", "train", "margins", "angles", "reduce", "recover", "spike",
 _CUTS = ("angles", "reduce", "recover")
 _TRAINS = ("train", "recover", "diagnose", "find_rate")
 _LOOSE = "is a parameter outside the layers that can be cut.*can lose units"
-_NO_FORM = "cannot be made spiking: has no spiking form here; what has"
+_NO_FORM = "cannot be made spiking: has no spiking form here; supported are"
 _FLAT = "cannot be made spiking: only flattening"
 _ONLY_RELU = "cannot be made spiking: only ReLU converts.*train with ReLU"
 _SCRIPTED = "is a scripted module, which hides its layers; give the module that it was scripted from"
 
 REFUSED: dict[str, dict[str, str]] = {
     "lenet tanh": {"spike": rf"tanh \(the function tanh\) {_ONLY_RELU}"},
-    "densenet": {"spike": r"features.dense1.norm \(BatchNorm2d\) cannot be folded.*must stand right after"},
+    "densenet": {"spike": r"features.dense1.norm \(BatchNorm2d\) cannot be folded.*must come right after"},
     "mobilenet": {"spike": r"mean \(the method mean\) cannot be made spiking: a mean must go over height and width"},
     "efficientnet": {"spike": rf"stem.2 \(SiLU\) {_ONLY_RELU}"},
     "inception auxiliary": dict.fromkeys(
@@ -182,11 +182,11 @@ REFUSED: dict[str, dict[str, str]] = {
         **dict.fromkeys(_CUTS, "encoder.0: its units are joined to others.*can lose units"),
         "spike": rf"split \(the function split\) {_NO_FORM}",
     },
-    "first batch norm": {"spike": r"0 \(BatchNorm2d\) cannot be folded.*must stand right after"},
-    "softmax": {"spike": r"4 \(Softmax\) cannot be made spiking: softmax inside: take it off"},
+    "first batch norm": {"spike": r"0 \(BatchNorm2d\) cannot be folded.*must come right after"},
+    "softmax": {"spike": r"4 \(Softmax\) cannot be made spiking: remove the softmax"},
     "scripted": dict.fromkeys((*_TRAINS, *_CUTS, "spike", "transfer"), _SCRIPTED),
     "traced": dict.fromkeys((*_TRAINS, *_CUTS, "spike", "transfer"), _SCRIPTED),
-    "log softmax": {"spike": "cannot be made spiking: softmax inside: take it off"},
+    "log softmax": {"spike": "cannot be made spiking: remove the softmax"},
     "tied": {"spike": rf"sigmoid \(the function sigmoid\) {_ONLY_RELU}"},
     "residual mlp": {
         "spike": r"blocks.0.0 \(LayerNorm\) cannot be made spiking.*use batch norm",

@@ -180,7 +180,7 @@ def test_wrong_usage_is_one_line_and_code_2(run, hard, tmp_path, words, message)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"neuron": "if:delay=true"}, "fires a step late"),
+        ({"neuron": "if:delay=true"}, "fires one step late"),
         ({"neuron": "lif:0.9", "mismatch": "mismatch:leak=0.1"}, "export it without mismatch"),
     ],
 )

@@ -336,7 +336,7 @@ def test_compiling_is_told_once(tmp_path, capsys, monkeypatch):
         (("--mismatch", "mismatch:threshold=2"), "threshold must be ≤ 1, not 2"),
         (("--prices", "picojoul"), "did you mean 'picojoule'"),
         (("--precision", "int4"), "--precision"),
-        (("--precision", "int8", "--mismatch", "mismatch:threshold=0.1"), "run it in float32 or float64"),
+        (("--precision", "int8", "--mismatch", "mismatch:threshold=0.1"), "use precision float32 or float64"),
         (("--steps", "0"), "--steps"),
         (("--test-rows", "0"), "--test-rows"),
         (("--watch", "-1"), "--watch"),
@@ -393,9 +393,9 @@ def own(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("softmax", "softmax inside: take it off"),
+        ("softmax", "remove the softmax"),
         ("sigmoid", "only ReLU converts"),
-        ("dead", "dead layer: 2 (after 1) gives nothing but zeros"),
+        ("dead", "dead layer: 2 (after 1) gives only zeros"),
         ("broken", "NaN or infinity"),
     ],
 )

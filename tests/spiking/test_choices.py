@@ -64,5 +64,5 @@ def test_a_verdict_says_whether_the_wish_held_and_whether_that_is_sure(within, l
     assert found.low < 2.0 < found.high < 9
     assert (found.held, found.open) == (held, open_)
     assert f"on the 100 test rows the wish {'held' if held else 'did not hold'}" in str(found)
-    assert ("leaves open" in str(found)) == open_
+    assert ("does not settle" in str(found)) == open_
     assert Verdict.from_json(found.to_json()) == found

@@ -189,8 +189,8 @@ def test_networks_with_max_pooling_are_chosen_for_without_graded_neurons():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"within": 1.0, "early": "margin:3"}, "settle, early and adjust go with a conversion that is given"),
-        ({"energy": 0.3, "settle": 2}, "settle, early and adjust go with a conversion that is given"),
+        ({"within": 1.0, "early": "margin:3"}, "settle, early and adjust apply to a given conversion"),
+        ({"energy": 0.3, "settle": 2}, "settle, early and adjust apply to a given conversion"),
         ({"within": -1.0}, "within must be a number ≥ 0"),
         ({"energy": 0.0}, "a share is a number above 0 such as 0.3 or 30%"),
         ({"exportable": "onnx"}, "exportable"),
@@ -207,6 +207,6 @@ def test_wishes_that_cannot_be(options, reason):
 def test_neurons_that_the_input_excludes_are_named():
     found = ws.spike(trained(), digits(), encode="poisson:0.25", energy=5.0, steps=4, watch=0, test_rows=10).record
     assert (
-        "graded neurons were not tried: they take the input once, as it is, not poisson:scale=0.25 spikes"
+        "graded neurons were not tried: they read the input once, as values, not as poisson:scale=0.25 spikes"
         in found.notes
     )

@@ -111,10 +111,10 @@ def test_sums_of_different_shapes_are_refused():
 @pytest.mark.parametrize(
     ("nodes", "shape", "message"),
     [
-        ([Flatten("f", INPUT), Flatten("f", INPUT)], (2,), "the node 'f' stands twice in the network"),
-        ([Flatten(INPUT, INPUT)], (2,), "the node 'input' stands twice"),
-        ([Flatten("f", "g"), Flatten("g", INPUT)], (2,), "the node 'f' reads 'g', which does not stand before it"),
-        ([Flatten("f", "f")], (2,), "the node 'f' reads 'f', which does not stand before it"),
+        ([Flatten("f", INPUT), Flatten("f", INPUT)], (2,), "the node 'f' occurs twice in the network"),
+        ([Flatten(INPUT, INPUT)], (2,), "the node 'input' occurs twice"),
+        ([Flatten("f", "g"), Flatten("g", INPUT)], (2,), "the node 'f' reads 'g', which does not come before it"),
+        ([Flatten("f", "f")], (2,), "the node 'f' reads 'f', which does not come before it"),
         ([], (2, 3), r"one or three dimensions, not the shape \(2, 3\)"),
         ([], (), r"one or three dimensions, not the shape \(\)"),
         ([], (2, 0, 3), r"not the shape \(2, 0, 3\)"),

@@ -124,5 +124,5 @@ def test_run_hands_on_all_arguments():
 
 def test_a_neuron_that_the_engines_do_not_step_is_refused():
     found = network("mlp")
-    with pytest.raises(UsageError, match=r"mismatch.*: the engines step if, lif and graded"):
+    with pytest.raises(UsageError, match=r"mismatch.*: the engines simulate if, lif and graded"):
         found.with_neuron(Mismatch(0.1))

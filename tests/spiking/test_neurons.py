@@ -197,10 +197,10 @@ def test_what_graded_neurons_refuse():
     ]
     with pytest.raises(UsageError, match=r"g: max pooling of graded spikes.*if:signed=true"):
         chain(nodes, (1, 4, 4), neuron=Graded(5), encode=Constant())
-    with pytest.raises(UsageError, match=r"graded:5 takes the input once.*encode=constant"):
+    with pytest.raises(UsageError, match=r"graded:5 reads the input once.*encode=constant"):
         chain(nodes, (1, 4, 4), neuron=Graded(5))
     plain = chain([Neurons("n", INPUT, torch.ones(2)), Synapses("o", "n", torch.eye(2))], (2,), encode=Constant())
-    with pytest.raises(UsageError, match="graded:5: spikes of several sizes are run dense"):
+    with pytest.raises(UsageError, match="graded:5: spikes of several sizes run on the dense path"):
         plain.with_neuron(Graded(5)).run(torch.ones(1, 2), 2, path="events")
     with pytest.raises(UsageError, match=r"graded:5 .*no exact form in 8 bits.*float32"):
         quantised(plain.with_neuron(Graded(5)))

@@ -233,7 +233,7 @@ def test_mismatch_with_adjustment_and_early_exit(trained, digits):
 
 
 def test_mismatch_and_8_bits_are_refused_together(trained, digits):
-    with pytest.raises(UsageError, match="mismatch gives thresholds that are no whole numbers; run it in float32 or"):
+    with pytest.raises(UsageError, match="mismatch gives thresholds that are not integers; use precision float32 or"):
         spike(trained, digits, precision="int8", mismatch="mismatch:0.1", steps=4, test_rows=4)
 
 
@@ -306,7 +306,7 @@ def test_settled_is_the_median_of_the_last_changes(trained, digits):
         ({"balance": "percentile:0"}, OptionError, "percent must be"),
         ({"balance": Constant()}, WeightsmithError, "constant|Constant"),
         ({"adjust": "l4:-1"}, OptionError, "smoothing must be"),
-        ({"adjust": "l4:1,layers=9"}, UsageError, "has 1 populations, so that 9 cannot be adjusted"),
+        ({"adjust": "l4:1,layers=9"}, UsageError, "has 1 populations, fewer than the 9 to adjust"),
         ({"early": "margin:0"}, OptionError, "errors must be"),
         ({"mismatch": "mismatch:-1"}, OptionError, "threshold must be"),
         ({"steps": 0}, UsageError, "steps must be a whole number ≥ 1, not 0"),
@@ -350,11 +350,11 @@ def _dead():
     [
         (_broken(torch.nan), DataMismatch, "1: its weight holds NaN or infinity"),
         (_broken(torch.inf), DataMismatch, "1: its weight holds NaN or infinity"),
-        (_dead(), DataMismatch, r"dead layer: 2 \(after 1\) gives nothing but zeros on the calibration images"),
-        (_net(nn.ReLU(), nn.Softmax(dim=1)), UsageError, "3.* cannot be made spiking: softmax inside: take it off"),
+        (_dead(), DataMismatch, r"dead layer: 2 \(after 1\) gives only zeros on the calibration images"),
+        (_net(nn.ReLU(), nn.Softmax(dim=1)), UsageError, "3.* cannot be made spiking: remove the softmax"),
         (_net(nn.Sigmoid()), UsageError, "2.* cannot be made spiking: only ReLU converts"),
         (_net(nn.ReLU(), nn.LayerNorm(8)), UsageError, "3.* cannot be made spiking: normalises by the values"),
-        (nn.Sequential(*_net(nn.ReLU()), nn.ReLU()), UsageError, "4: a ReLU stands after the last layer"),
+        (nn.Sequential(*_net(nn.ReLU()), nn.ReLU()), UsageError, "4: a ReLU follows the last layer"),
         (_net(nn.Identity()), UsageError, "the network has no ReLU: nothing in it would spike"),
         (nn.Linear, UsageError, "a network is a module, a result that holds one, a file or a folder, not type"),
     ],
@@ -374,7 +374,7 @@ def test_inputs_beyond_one_as_poisson_spikes(digits):
 
 
 def test_data_without_training_rows(trained, digits):
-    with pytest.raises(DataMismatch, match="digits has no training rows; thresholds are found on some"):
+    with pytest.raises(DataMismatch, match="digits has no training rows, which are needed to find thresholds"):
         spike(trained, dataclasses.replace(digits, train=None), steps=3)
 
 
@@ -394,7 +394,7 @@ def test_data_of_another_shape(trained, digits):
 @pytest.mark.parametrize("name", ["record.json", "journal.jsonl"])
 def test_a_folder_with_results_of_another_verb(trained, digits, tmp_path, name):
     (tmp_path / name).write_text("{}")
-    with pytest.raises(UsageError, match="holds the results of something else, as of a sweep; give another folder"):
+    with pytest.raises(UsageError, match="holds other results, such as a sweep; give another folder"):
         spike(trained, digits, steps=3, test_rows=5, out=tmp_path)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "{}")]
 

@@ -103,6 +103,6 @@ def _spiking(network: nn.Module, stage: Stage, context: StageContext) -> None:
     biased = [node.name for node in made.network.synapses if node.bias is not None]
     if isinstance(balance, MaxCurrent) and biased:
         raise UsageError(
-            f"{biased[0]} has a bias (or a batch norm folded into it), for which max-current is not made; write "
+            f"{biased[0]} has a bias (or a batch norm folded into it), which max-current does not support; write "
             'balance = "percentile", or train without bias and batch norm'
         )

@@ -1,10 +1,10 @@
-"""What a document claims, what we found, and the rule by which the verdict follows from the numbers.
+"""Claims of a document, our findings, and the rules by which a verdict follows from the numbers.
 
     by_interval("rates", compared, "what was found")     the interval decides: beyond 0, below it, or neither
     by_parts("order", parts, "what was found", …)        all of several parts, some of them, or none
 
-A verdict never follows from a difference inside the noise: an interval that holds both sides of the limit gives *cannot
-say*. How many tests a page makes is counted by its index, which corrects them together (Holm).
+A verdict never follows from a difference inside the noise: an interval that contains the limit gives *cannot say*.
+The index page counts all tests and corrects them together (Holm).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A sentence of a document that can be tested: where it stands, and by which rule it is judged."""
+    """A testable sentence of a document: its place in the document, and the rule by which it is judged."""
 
     name: str
     where: str
@@ -44,9 +44,9 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Finding(Record):
-    """A claim judged: our number in words with its interval, how many values stand behind it, and one sentence.
+    """The verdict on a claim: our number as text with its interval, the number of values behind it, and one sentence.
 
-    ``p`` is the two-sided p-value of the test behind the verdict, None where it needs no test (algebra, counts).
+    ``p`` is the two-sided p-value of the test behind the verdict, None if no test is needed (algebra, counts).
     """
 
     claim: str
@@ -89,8 +89,8 @@ def by_interval(
 ) -> Finding:
     """The verdict on "the difference is above ``least``" (``claimed=-1``: below −``least``).
 
-    It holds where the whole interval lies beyond ``least`` in the claimed direction, does not where it lies wholly on
-    the other side, and otherwise cannot be said, as without an interval (all differences equal).
+    The claim holds if the whole interval lies beyond ``least`` in the claimed direction, fails if it lies wholly on the
+    other side, and is otherwise undecided, as without an interval (all differences equal).
     """
     verdict = Verdict.UNCLEAR
     if compared.interval is not None:
@@ -100,7 +100,7 @@ def by_interval(
 
 
 def worded(number: Comparison | Interval, unit: str = "points", scale: float = 100.0) -> str:
-    """A difference or an estimate with its 95 % interval in words.
+    """A difference or an estimate with its 95 % interval, as text.
 
     >>> worded(mean_interval([0.01, 0.02, 0.03]))
     '+2.00 points (-0.48 to +4.48)'
@@ -116,7 +116,7 @@ def worded(number: Comparison | Interval, unit: str = "points", scale: float = 1
 def by_parts(
     claim: str, parts: Sequence[bool | None], found: str, *, ours: str, n: int, p: float | None = None
 ) -> Finding:
-    """The verdict on a claim of several parts: all hold, none does, some do; None is a part that cannot be said."""
+    """The verdict on a claim of several parts: all, some or none hold; None marks an undecided part."""
     known = [part for part in parts if part is not None]
     if not known:
         verdict = Verdict.UNCLEAR
@@ -130,7 +130,7 @@ def by_parts(
 
 
 def combined(claim: str, findings: Sequence[Finding], found: str, *, ours: str) -> Finding:
-    """One verdict from several tests of the same claim; its p-value is the largest of theirs."""
+    """One verdict from several tests of the same claim, with the largest of their p-values."""
     meaning = {Verdict.HOLDS: True, Verdict.FAILS: False}
     ps = [finding.p for finding in findings if finding.p is not None]
     parts = [meaning.get(finding.verdict) for finding in findings]

@@ -1,4 +1,4 @@
-"""The page that answers what of the four documents holds: a row for each claim, from the results in a folder."""
+"""The page of all verdicts on the four documents: a row for each claim, from the results in a folder."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def write_index(folder: str | Path) -> Path:
 
 
 def index_section(folder: Path, *, links: bool = False) -> Section:
-    """The description of all results: verdicts counted, then a table for each document; with links to their pages."""
+    """The section on all results: counts of the verdicts, then a table for each document, with links to their pages."""
     rows = list(_rows(folder))
     counts = {verdict: sum(row.finding.verdict is verdict for row in rows) for verdict in Verdict}
     tested = [row.finding.p for row in rows]
@@ -146,7 +146,7 @@ def _rows(folder: Path) -> Iterator[_Row]:
 
 
 def _waiting(claim: Claim, chosen: Experiment) -> Finding:
-    """A claim without results: not run, or, where weights must be fetched first, one of which nothing can be said."""
+    """A claim without results: not run, or undecided if weights must be fetched first."""
     if not chosen.fetches:
         needs = f"weightsmith reproduce {chosen.name}, about {chosen.minutes:g} CPU minutes; rule: {claim.rule}"
         return dataclasses.replace(not_run(claim), found=needs)
@@ -155,7 +155,7 @@ def _waiting(claim: Claim, chosen: Experiment) -> Finding:
 
 
 def _newer(claim: Claim, name: str) -> Finding:
-    """A claim that the experiment did not judge yet when its results were written."""
+    """A claim that was added to the experiment after its results were written."""
     return dataclasses.replace(not_run(claim), found=f"newer than these results: weightsmith reproduce {name}")
 
 
@@ -177,5 +177,5 @@ def _table(document: str, title: str, rows: list[_Row], links: bool) -> Table:
 
 
 def not_run(claim: Claim) -> Finding:
-    """The finding of a claim that nobody tested."""
+    """The finding of a claim that was not tested."""
     return Finding(claim.name, Verdict.NOT_RUN, "", 0, claim.rule)

@@ -1,7 +1,7 @@
-"""Run an experiment that tests claims of a document, and write down what came out.
+"""Run an experiment that tests claims of a document, and write its results.
 
     reproduce("gradients", quick=True)                     a few seconds, on the embedded digits
-    reproduce("gradients", out="runs/gradients")           as stated on its page; the same call again goes on
+    reproduce("gradients", out="runs/gradients")           as on its page; the same call resumes
 
 An experiment is one file under :mod:`weightsmith.papers.experiments`: what the document says, its claims, a function
 that measures one setting with one seed, the settings, and the rule by which verdicts follow from the rows.
@@ -82,7 +82,7 @@ EXPERIMENTS = (
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is run: the settings, the seeds, the data, what is the same for ``all`` settings, options of ``prepare``."""
+    """The runs of an experiment: settings, seeds, data, options common to ``all`` settings, options of ``prepare``."""
 
     each: Sequence[Mapping[str, Any]]
     seeds: Sequence[int] = (0, 1, 2)
@@ -93,13 +93,13 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """What a document says, its claims, how they are measured and judged.
+    """The statement of a document, its claims, and how they are measured and judged.
 
-    ``measure(seed=…, data=…, **setting)`` gives one row of numbers; ``judge(table)`` the findings, one for each claim.
-    ``shows`` are the columns of the page's table, means over seeds. ``minutes`` is the CPU time of a full run, as
-    measured. ``prepare(work, data=…, …)`` is work that all settings share, a trained network say: it is done once,
-    into the folder ``work``, which ``measure`` then gets too. ``fetches`` says what a full run takes from the network,
-    which only happens when it is asked for.
+    ``measure(seed=…, data=…, **setting)`` returns one row of numbers; ``judge(table)`` the findings, one per claim.
+    ``shows`` are the columns of the page's table, means over seeds. ``minutes`` is the measured CPU time of a full run.
+    ``prepare(work, data=…, …)`` does work that all settings share, such as training a network, once, in the folder
+    ``work``, which ``measure`` then receives too. ``fetches`` names the files that a full run downloads, which must be
+    allowed explicitly.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Experiment:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reproduction(Record):
-    """What an experiment found. It holds no time of its own: a run that was stopped ends with the same bytes."""
+    """The result of an experiment. It contains no times, so that an interrupted run ends with the same bytes."""
 
     experiment: str
     document: str
@@ -161,10 +161,10 @@ def reproduce(
 ) -> Reproduction:
     """Run the experiment ``name`` and judge its claims.
 
-    ``quick`` takes seconds, on the embedded digits, and its verdicts are for trying it out. ``zoo`` allows it to fetch
-    public weights. With ``out``, a folder, the rows are kept as they finish, the same call resumes where it stopped,
-    and the folder ends with NAME.md, NAME.csv, NAME.json and the figure NAME.svg. ``path`` is where the data files are,
-    ``workers`` and ``cluster`` are those of :func:`weightsmith.core.sweep.sweep`.
+    ``quick`` takes seconds, on the embedded digits, and its verdicts are only a demonstration. ``zoo`` allows it to
+    download public weights. With ``out``, a folder, rows are saved as they finish, the same call resumes where it
+    stopped, and NAME.md, NAME.csv, NAME.json and the figure NAME.svg are written at the end. ``path`` is the folder of
+    the data files; ``workers`` and ``cluster`` are those of :func:`weightsmith.core.sweep.sweep`.
     """
     chosen = experiment(name)
     plan = chosen.settings(quick)
@@ -206,7 +206,7 @@ def reproduce(
 def _prepared(
     chosen: Experiment, plan: Settings, path: str | Path | None, out: str | Path | None
 ) -> Iterator[dict[str, Any]]:
-    """What every measurement is told of its data and of the folder of the shared work, which lies in ``out``."""
+    """The arguments of every measurement for its data and for the folder of the shared work, which is in ``out``."""
     known = _source(plan.data, path)
     if chosen.prepare is None:
         yield known
@@ -221,14 +221,14 @@ def _prepared(
 
 
 def _source(data: str, path: str | Path | None) -> dict[str, Any]:
-    """What a measurement is told about its data: nothing, a folder of networks, or a data set."""
+    """The arguments of a measurement for its data: none, a folder of networks, or a data set."""
     if not data:
         return {}
     return {"path": path} if data == "weights" else {"data": data, "path": path}
 
 
 def _digest(data: str, path: str | Path | None) -> str:
-    """The digest of the data, so that a journal made with others is refused."""
+    """The digest of the data, so that a journal made with other data is refused."""
     from weightsmith.data.datasets import load_all
 
     if not data or data == "weights":
@@ -243,11 +243,11 @@ def _digest(data: str, path: str | Path | None) -> str:
 def _check_findings(chosen: Experiment, made: Reproduction) -> None:
     claimed, found = [claim.name for claim in chosen.claims], [finding.claim for finding in made.findings]
     if claimed != found:
-        raise UsageError(f"{chosen.name} judges {', '.join(found)}, but claims {', '.join(claimed)}")
+        raise UsageError(f"{chosen.name} has findings on {', '.join(found)}, but its claims are {', '.join(claimed)}")
 
 
 def section(made: Reproduction) -> Section:
-    """The description of a result: verdicts first, then every setting with its means over seeds."""
+    """The section on a result: verdicts first, then every setting with its means over seeds."""
     chosen = experiment(made.experiment)
     claims = {claim.name: claim for claim in chosen.claims}
     rows = tuple(
@@ -303,7 +303,7 @@ def _measured(chosen: Experiment, table: SweepTable) -> Table:
         for summary in summaries:
             spread = "" if summary.deviation is None else f" ± {summary.deviation:.2g}"
             text = "–" if summary.mean is None else f"{summary.mean:.4g}{spread}"
-            failed = summary.missing and summaries[0].missing  # in the first column a number is only missing after that
+            failed = summary.missing and summaries[0].missing  # the first column lacks a value only if the run failed
             cells.append(Shown(summary.mean, text + (f" ({failed} failed)" if failed else "")))
         rows.append(tuple(cells))
     caption = "Means over seeds ± standard deviation."

@@ -1,4 +1,4 @@
-"""What the record of a conversion holds: its answers, its populations, its cost, and images looked at closely."""
+"""The parts of a conversion's record: answers, populations, cost, and a few images measured in detail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weightsmith.spiking.simulation.simulate import simulate
 
 __all__ = ["cost_of", "decisions_of", "populations_of", "watched"]
 
-_RIVAL_ROWS = 512  # of the judging rows, on which the zero activations of the network are counted
+_RIVAL_ROWS = 512  # rows of the evaluated split on which the network's zero activations are counted
 
 
 def cost_of(
@@ -35,7 +35,7 @@ def cost_of(
     counts: UnitCounts,
     prices: Prices,
 ) -> SpikeCost:
-    """The cost of the run beside that of its rivals."""
+    """The cost of the run, with the costs of its rivals."""
     levels = recipe.neuron.levels(recipe.steps)
     rounded = prepared.network if recipe.precision == "int8" else None
     rivals = rivals_of(prepared.converted.network, subject.judged.x[:_RIVAL_ROWS], levels, rounded)
@@ -50,7 +50,7 @@ def decisions_of(subject: Subject, responses: Responses) -> Decisions:
     plain = answers == labels
     last = responses.answers[:, -1]
     changes = responses.answers != last[:, None]
-    # The number of steps after which nothing changes: one more than the last step at which the answer was another.
+    # Steps after which the answer no longer changes: one more than the last step with another answer.
     settled = np.where(changes.any(axis=1), responses.steps - changes[:, ::-1].argmax(axis=1) + 1, 1)
     return Decisions(
         split=subject.split,
@@ -85,7 +85,7 @@ def populations_of(prepared: Prepared, recipe: ConversionSettings, responses: Re
 def watched(
     subject: Subject, prepared: Prepared, recipe: ConversionSettings, rule: Margin | None, images: int
 ) -> Watched:
-    """A second run of a few images, with membranes shown."""
+    """Run a few images again and record statistics, rates and membranes."""
     x = subject.judged.x[:images]
     network = prepared.network
     window = max(2, min(10, recipe.steps // 4))

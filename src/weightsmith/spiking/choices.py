@@ -1,8 +1,8 @@
 """The record of a choice among conversions: the candidates, their loss and energy on training rows, and the one taken.
 
 A candidate is on the *front* if no other is at most as costly and loses less. The *knee* of a front is the point
-farthest from the straight line between its ends, loss and energy both scaled to [0, 1]: beyond it more energy buys
-little.
+farthest from the straight line between its ends, loss and energy both scaled to [0, 1]: beyond it, more energy
+gains little accuracy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["Candidate", "Choice", "Verdict", "front_of", "knee_of"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Candidate(Record):
-    """A conversion, what it loses on training rows (``gain`` is paired with the network) and what it costs.
+    """A conversion, its loss on training rows (``gain`` is paired with the network) and its energy.
 
-    ``energy`` is a share of the network's. ``obstacle`` says why it cannot be written as NIR, and is None if it can.
-    ``settle`` steps are left out of the sums, and ``early`` is the rule by which images end sooner, if any.
+    ``energy`` is a share of the network's energy. ``obstacle`` says why the conversion cannot be written as NIR; None
+    if it can. ``settle`` steps are left out of the sums, and ``early`` is the early-exit rule, if any.
     """
 
     neuron: str
@@ -38,7 +38,7 @@ class Candidate(Record):
 
     @property
     def loss(self) -> float:
-        """Points that it loses against the network on the training rows."""
+        """Accuracy lost against the network on the training rows, in points."""
         return -100 * self.gain.difference
 
 
@@ -46,8 +46,8 @@ class Candidate(Record):
 class Choice(Record):
     """All candidates in the order they were tried, the one taken, and the best that NIR can express, if any.
 
-    ``met`` says whether the wish was met on the training rows; the test rows judge the one taken only. ``left_out``
-    says which kinds of neurons were not tried, and why.
+    ``met`` says whether the wish was met on the training rows; only the one taken is evaluated on the test rows.
+    ``left_out`` says which kinds of neurons were not tried, and why.
     """
 
     wish: str
@@ -65,7 +65,7 @@ class Choice(Record):
 
     @property
     def best_exportable(self) -> Candidate | None:
-        """The best of those that NIR can express."""
+        """The best candidate that NIR can express, if any."""
         return None if self.exportable is None else self.candidates[self.exportable]
 
 
@@ -94,18 +94,18 @@ class Verdict(Record):
 
     @property
     def held(self) -> bool:
-        """Whether the wish was met by what was measured, whatever the interval leaves open."""
+        """Whether the measured values meet the wish, regardless of the interval."""
         return (self.within is None or self.loss <= self.within) and (self.limit is None or self.energy <= self.limit)
 
     @property
     def open(self) -> bool:
-        """Whether the interval of the loss holds what was wished: other rows may say otherwise."""
+        """Whether the limit lies within the interval of the loss, so that other rows may decide otherwise."""
         known = None not in (self.within, self.low, self.high)
         return known and self.low <= self.within < self.high  # type: ignore[operator]  # none of them is None
 
     @property
     def missed(self) -> bool:
-        """Whether it did not hold beyond doubt: the energy is too high, or the whole interval of the loss is."""
+        """Whether the wish is clearly missed: the energy, or the whole interval of the loss, is above the limit."""
         return not self.held and not (self.open and (self.limit is None or self.energy <= self.limit))
 
     def __str__(self) -> str:
@@ -116,12 +116,12 @@ class Verdict(Record):
         share = f"{100 * self.energy:.0f} % of the energy"
         share += "" if self.limit is None else f", at most {100 * self.limit:g} % wished"
         words = "the wish held" if self.held else "the wish did not hold"
-        doubt = " (the interval leaves open whether it does on others)" if self.open else ""
+        doubt = " (the interval does not settle whether it does on other rows)" if self.open else ""
         return f"on the {self.rows:,} test rows {words}{doubt}: {loss}; {share}"
 
 
 def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
-    """The numbers of the points (loss, energy) that no other point beats, by rising energy.
+    """The indices of the points (loss, energy) on the front, in order of energy.
 
     >>> front_of([(5.0, 0.1), (1.0, 0.3), (2.0, 0.4), (0.5, 0.9)])
     [0, 1, 3]
@@ -134,7 +134,7 @@ def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def knee_of(points: Sequence[tuple[float, float]]) -> int:
-    """The number of the point (loss, energy) at the knee of the front.
+    """The index of the point (loss, energy) at the knee of the front.
 
     >>> knee_of([(9.0, 0.1), (1.0, 0.2), (0.8, 0.6), (0.5, 0.9)])
     1

@@ -1,10 +1,10 @@
-"""Choose a conversion by a wish: at most so many points lost, at most so much energy, or the knee of the front.
+"""Choose a conversion by a wish: a limit on the points lost, a limit on the energy, or the knee of the front.
 
-Candidates are made of three kinds of neurons, each with the thresholds and the calibration that suit it, and of several
-numbers of steps. Every one is prepared as it would be for the test rows and measured on training rows that calibration
-does not see, paired with the network; of each kind the steps go up until the loss is below ``_ENOUGH`` points, since
-more would only cost more. The longest run of a kind is then tried with the first steps left out of the sums (plain
-neurons, by the delay of the last population) and with an early exit. The test rows are not looked at.
+Candidates combine three kinds of neurons, each with the thresholds and the calibration that suit it, with several
+numbers of steps. Each is prepared as for the test rows and measured on training rows that calibration does not see,
+paired with the network. For each kind the steps are increased until the loss is below ``_ENOUGH`` points; further steps
+would only cost energy. The longest run of a kind is then tried with the first steps left out of the sums (plain
+neurons, by the delay of the last population) and with an early exit. The test rows are not used.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from weightsmith.spiking.simulation.simulate import simulate
 __all__ = ["Wish", "choose", "delay_of"]
 
 _ROWS = 512
-_ENOUGH = 0.25  # points: fewer cannot be told from none on so many rows
+_ENOUGH = 0.25  # points: a smaller loss is within the noise on this many rows
 
 
 class Wish(NamedTuple):
-    """At most ``within`` points lost, at most ``energy`` of the network's energy; neither: the knee of the front."""
+    """At most ``within`` points lost and the share ``energy`` of the energy used; or, with neither, the knee."""
 
     within: float | None
     energy: float | None
@@ -85,7 +85,7 @@ def choose(
 ) -> tuple[Choice, Prepared, ConversionSettings]:
     """The choice, the network that was chosen, and its settings.
 
-    ``recipe`` holds what is not chosen; ``fixed`` those of neuron, balance, calibrate and steps that the caller gave.
+    ``recipe`` has the settings that are not chosen, ``fixed`` the caller's values of neuron, balance, calibrate, steps.
     """
     rows = _judging_rows(len(subject.train), recipe.seed)
     x, labels = subject.train.x[rows], subject.train.y[rows].numpy()
@@ -134,9 +134,9 @@ def _chosen(
 
 
 def _best(points: Sequence[tuple[float, float]], among: Sequence[int], wish: Wish) -> tuple[int, bool]:
-    """The number of the best point (loss, energy) of ``among``, and whether it meets the wish.
+    """The index of the best point (loss, energy) of ``among``, and whether it meets the wish.
 
-    Where none meets both limits, accuracy comes first: the least energy within the points, else the least loss.
+    If none meets both limits, accuracy comes first: the least energy within the points, else the least loss.
     """
     if wish.within is None and wish.energy is None:
         return among[knee_of([points[number] for number in among])], True
@@ -146,7 +146,7 @@ def _best(points: Sequence[tuple[float, float]], among: Sequence[int], wish: Wis
         if (wish.within is None or points[number][0] <= wish.within)
         and (wish.energy is None or points[number][1] <= wish.energy)
     ]
-    if good:  # the limit leaves room: use it for what was not limited
+    if good:  # with a limit on the energy alone the least loss, else the least energy
         return min(good, key=lambda number: points[number] if wish.within is None else points[number][::-1]), True
     if wish.within is not None:
         near = [number for number in among if points[number][0] <= wish.within]
@@ -164,7 +164,7 @@ def _measured(
     settle: int = 0,
     early: Margin | None = None,
 ) -> tuple[Candidate, Responses]:
-    """A candidate on the rows ``x``, of which ``known`` has the labels, and whether the network is right."""
+    """A candidate measured on the rows ``x``; ``known`` has their labels, and where the network is right."""
     labels, plain = known
     counts = UnitCounts(prepared.network)
     found = simulate(
@@ -196,7 +196,7 @@ def _measured(
 def _ways(recipe: ConversionSettings, network: SpikingNetwork, found: Responses) -> list[tuple[int, Margin | None]]:
     """Steps left out of the sums and early exits to try on a run.
 
-    Graded neurons say most in their first step; signed ones correct what early steps said, which must then count.
+    Graded neurons send most in their first step. Signed ones correct their early spikes later, so both must count.
     """
     if isinstance(recipe.neuron, Graded):
         return []
@@ -212,7 +212,7 @@ def _ways(recipe: ConversionSettings, network: SpikingNetwork, found: Responses)
 def delay_of(spikes: NDArray[np.integer]) -> int:
     """The steps before a population first fires at half the rate of the second half of the run.
 
-    So long does what went in need to get there, all layers before it included.
+    The input needs this long to reach the population through all layers before it.
 
     >>> delay_of(np.array([0, 0, 1, 6, 9, 10, 10, 10]))
     3
@@ -222,18 +222,18 @@ def delay_of(spikes: NDArray[np.integer]) -> int:
 
 
 def _no_graded(recipe: ConversionSettings, nodes: Sequence[Node]) -> str | None:
-    """Why graded neurons cannot be a candidate, if so."""
+    """Why graded neurons cannot be candidates; None if they can."""
     if isinstance(recipe.encode, Poisson):
-        return f"they take the input once, as it is, not {recipe.encode} spikes"
+        return f"they read the input once, as values, not as {recipe.encode} spikes"
     if recipe.precision == "int8":
         return "they have no exact form in int8"
     if any(isinstance(node, Neurons) and math.isfinite(node.ceiling) for node in nodes):
-        return "the sum of their spikes has no limit, and the network clips (ReLU6)"
+        return "the sum of their spikes is unbounded, but the network clips (ReLU6)"
     return "max pooling would give sizes that no spike has" if any(isinstance(n, Gate) for n in nodes) else None
 
 
 def _kinds(fixed: Mapping[str, Any], wish: Wish, *, graded: bool) -> list[_Kind]:
-    """The kinds that can be run with what is fixed."""
+    """The kinds that agree with the fixed settings."""
     given = str(fixed["neuron"]) if "neuron" in fixed else None
     known = [kind for kind in _KINDS if given in (None, kind.neuron)]
     if given is not None and isinstance(Neuron.of(given), Graded):
@@ -244,7 +244,7 @@ def _kinds(fixed: Mapping[str, Any], wish: Wish, *, graded: bool) -> list[_Kind]
     if wish.nir:
         known = [kind for kind in known if not Neuron.of(kind.neuron).signed]  # type: ignore[attr-defined]
         if not known:
-            raise UsageError(f"NIR has no form for {given}; leave the neuron open, or take if or lif")
+            raise UsageError(f"NIR has no form for {given}; leave the neuron out, or use if or lif")
     changes: dict[str, Any] = {name: str(fixed[name]) for name in ("balance", "calibrate") if name in fixed}
     if "steps" in fixed:
         changes["steps"] = (fixed["steps"],)
@@ -252,7 +252,7 @@ def _kinds(fixed: Mapping[str, Any], wish: Wish, *, graded: bool) -> list[_Kind]
 
 
 def _family(neuron: str) -> str:
-    """The kind of neuron, graded ones of any number of sizes being one."""
+    """The kind of neuron; graded neurons count as one kind, whatever their number of sizes."""
     return "graded" if neuron.startswith("graded") else neuron
 
 
@@ -267,7 +267,7 @@ def _with(recipe: ConversionSettings, kind: _Kind, steps: int) -> ConversionSett
 
 
 def _judging_rows(total: int, seed: int) -> Tensor:
-    """Up to half of the training rows, drawn by the seed."""
+    """``_ROWS`` training rows, at most half of them, drawn by the seed."""
     number = min(_ROWS, max(1, total // 2))
     return torch.from_numpy(np.sort(stream(seed, "choosing rows").choice(total, number, replace=False)))
 

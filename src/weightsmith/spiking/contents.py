@@ -1,4 +1,4 @@
-"""``inspect_spiking``: what the file of a spiking network holds: nodes, neurons and thresholds."""
+"""``inspect_spiking``: the nodes, neurons and thresholds in the file of a spiking network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["NodeEntry", "SpikingContents", "inspect_spiking"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NodeEntry(Record):
-    """A node: the nodes it reads, the shape of what it gives, and the least and largest threshold of neurons."""
+    """A node: the nodes it reads, its output shape, and the smallest and largest threshold of its neurons."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class NodeEntry(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpikingContents(Record):
-    """The nodes of a spiking network and what it was made from."""
+    """The nodes of a spiking network, and the network and settings it was converted with."""
 
     file: str
     format: str

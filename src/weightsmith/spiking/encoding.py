@@ -46,7 +46,7 @@ class Poisson(Encode, name="poisson"):
     scale: float = param(default=1.0, gt=0, le=1, doc="factor on |x|")
 
     def check_inputs(self, x: Tensor) -> None:
-        """Probabilities are at most 1."""
+        """Refuse inputs whose spike probability would exceed 1."""
         super().check_inputs(x)
         largest = float(x.abs().max()) if x.numel() else 0.0
         if largest * self.scale > 1:
@@ -60,11 +60,11 @@ class ConstantInput(Encode, name="constant"):
     """The value of the pixel as a current, the same at every step."""
 
 
-Constant = ConstantInput  # inside this package, where no learning-rate schedule has that name
+Constant = ConstantInput  # short name within this package, where no learning-rate schedule has it
 
 
 def image_keys(seed: int, images: Tensor) -> Tensor:
-    """One key (int64) for each image number: where its draws begin."""
+    """One key (int64) for each image number, from which its draws are made."""
     return _mix(_signed(subseed(seed, "spikes")) + (images + 1) * _signed(GOLDEN))
 
 

@@ -25,7 +25,7 @@ USUAL_STEPS = 64
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StepAccuracy(Record):
-    """The accuracy after so many steps with its 95 % Wilson interval, and the images that have no answer by then."""
+    """The accuracy after ``steps`` steps with its 95 % Wilson interval, and the number of images without an answer."""
 
     steps: int
     accuracy: float
@@ -47,7 +47,7 @@ class FiringLayer(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpikingEvaluation(Record):
-    """What a spiking network answers on rows that judge."""
+    """The accuracy and firing rates of a spiking network on one split."""
 
     data: str
     split: str
@@ -67,18 +67,18 @@ def evaluate_spiking(
     data: Any,
     *,
     steps: Annotated[
-        int | None, Range(ge=1), Doc("time steps of a spiking network for each image; its record's, or 64")
+        int | None, Range(ge=1), Doc("time steps per image of a spiking network; default: those of its record, or 64")
     ] = None,
     split: Split = None,
     test_rows: TestRows = None,
-    precision: Annotated[Precision, Doc("numbers of a spiking network's run", rare=True)] = "float32",
+    precision: Annotated[Precision, Doc("number format in which a spiking network runs", rare=True)] = "float32",
     seed: Seed = 0,
     device: Device = "cpu",
     progress: StepCallback | bool | None = None,
 ) -> SpikingEvaluation:
     """Run a spiking ``network`` (or its file) on one split of ``data``, with the rows and spikes of its conversion.
 
-    Without ``steps`` there are 64: commands take those of the network's record.
+    The default of ``steps`` is 64; on the command line it is taken from the network's record.
     """
     from weightsmith.data.judging import draw_rows
     from weightsmith.networks.evaluation import labels_for

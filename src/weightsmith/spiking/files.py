@@ -37,7 +37,7 @@ _VERSION = 1
 _PARTS = ("spiking", "input_shape", "neuron", "encode", "card", "nodes")
 _KINDS: dict[str, type[Node]] = {kind.__name__: kind for kind in (Synapses, Pool, Gate, Flatten, Scale, Add, Neurons)}
 _MOST_HEADER = 100_000_000
-_MOST_NUMBER = 1e300  # NaN and infinity are not below it either
+_MOST_NUMBER = 1e300  # the comparison refuses NaN and infinity too
 
 
 def save_spiking(network: SpikingNetwork, path: str | Path) -> Path:
@@ -47,12 +47,12 @@ def save_spiking(network: SpikingNetwork, path: str | Path) -> Path:
     if path.suffix != ".safetensors":
         raise UsageError(f"{path}: files of spiking networks end in .safetensors")
     tensors, content = _tensors(network), _content(network)
-    _rebuilt(path, content, tensors)  # what could not be read again is not written
+    _rebuilt(path, content, tensors)  # refuse to write what could not be read again
     return write_sealed(path, tensors, json.dumps(content, allow_nan=False, ensure_ascii=False))
 
 
 def checked_spiking(given: Any, verb: str) -> SpikingNetwork:
-    """``given`` if it is a spiking network; else say what ``verb`` writes, and how to come by it."""
+    """``given`` if it is a spiking network; else an error that says what ``verb`` writes, and how to get it."""
     if isinstance(given, SpikingNetwork):
         return given
     name = type(given).__name__
@@ -76,9 +76,9 @@ def load_spiking(path: str | Path) -> SpikingNetwork:
 
 
 def is_spiking(path: str | Path) -> bool:
-    """Whether a file (or the network of a result folder) says that it is a spiking network; only its head is read.
+    """Whether a file (or the network of a result folder) is marked as a spiking network; only its header is read.
 
-    False for what cannot be read: opening it gives the error.
+    False for unreadable files: opening them raises the error.
     """
     path = Path(path)
     path = path / "network.safetensors" if path.is_dir() else path
@@ -110,7 +110,7 @@ def _tensors(network: SpikingNetwork) -> dict[str, Tensor]:
         for field in dataclasses.fields(node):
             value = getattr(node, field.name)
             if isinstance(value, Tensor):
-                # Weights of 8 bits are written as float32: files and digests stay those of before they were held so.
+                # 8-bit weights are written as float32, so that files and digests are those of earlier versions.
                 found[f"{node.name}.{field.name}"] = value.float() if value.dtype == torch.int8 else value
                 if value.dtype not in (torch.int8, torch.float32, torch.float64):
                     raise UsageError(f"{node.name}: {field.name} is {value.dtype}; convert it to float32 or float64")
@@ -129,24 +129,24 @@ def _content(network: SpikingNetwork) -> dict[str, Any]:
 
 
 def _plain_neuron(neuron: AnyNeuron) -> dict[str, Any]:
-    """A neuron without ``signed`` where it is false: files and digests stay those of before there were signed ones."""
+    """The options of a neuron, ``signed`` only if true: files and digests stay as before there were signed neurons."""
     return {name: value for name, value in neuron.to_dict().items() if name != "signed" or value}
 
 
 def _described(node: Node) -> dict[str, Any]:
-    """The kind of a node and its fields, without tensors, which are not in the JSON."""
+    """The kind and the fields of a node for the JSON, without its tensors."""
     facts: dict[str, Any] = {"kind": type(node).__name__}
     for name, hint in field_hints(type(node)).items():
         if not _is_tensor(hint):
             value = getattr(node, name)
-            if name == "ceiling" and math.isinf(value):  # files and digests stay those of before there was one
+            if name == "ceiling" and math.isinf(value):  # files and digests are those of versions without ceilings
                 continue
             facts[name] = list(value) if isinstance(value, tuple) else value
     return facts
 
 
 def _spiking_content(path: Path, text: str) -> dict[str, Any] | None:
-    """Our JSON in a file, None if it is that of a plain network."""
+    """The JSON of a spiking network in a file; None for a plain network."""
     content = read_json(path, text.encode(), "its description")
     return content if isinstance(content, dict) and "spiking" in content else None
 
@@ -166,7 +166,7 @@ def _rebuilt(path: Path, content: Mapping[str, Any], tensors: Mapping[str, Tenso
         raise FileRefused(path, "its nodes are not a list")
     nodes = [_node(path, facts, left) for facts in described]
     if left:
-        raise FileRefused(path, f"holds {shown(next(iter(left)))}, which no node has")
+        raise FileRefused(path, f"holds {shown(next(iter(left)))}, which belongs to no node")
     try:
         neuron, encode = Neuron.from_dict(content["neuron"]), Encode.from_dict(content["encode"])
         card = Card.from_dict(content["card"])
@@ -181,7 +181,7 @@ def _node(path: Path, facts: Any, tensors: dict[str, Tensor]) -> Node:
     """The node that ``facts`` describe; its tensors are taken out of ``tensors``."""
     kind = _KINDS.get(facts.get("kind", "")) if isinstance(facts, dict) and isinstance(facts.get("kind"), str) else None
     if kind is None:
-        raise FileRefused(path, f"has a node of a kind that is not known: {shown(facts)}")
+        raise FileRefused(path, f"has a node of an unknown kind: {shown(facts)}")
     hints = field_hints(kind)
     name = facts.get("name")
     values: dict[str, Any] = {}
@@ -206,7 +206,7 @@ def _is_tensor(hint: Any) -> bool:
 
 
 def _decoded(path: Path, value: Any, hint: Any, where: str) -> Any:
-    """A value of JSON as a field of a node holds it."""
+    """A JSON value converted to the type of a node's field."""
     if typing.get_origin(hint) is tuple:
         inner = typing.get_args(hint)
         length = None if inner[-1] is Ellipsis else len(inner)
@@ -223,8 +223,8 @@ def _decoded(path: Path, value: Any, hint: Any, where: str) -> Any:
 # The final check of every spiking network from a file: sizes and values must be plausible.
 
 
-_WIDEST = 1 << 20  # of a window, its step or its margin
-_MOST_UNITS = 1 << 30  # of one image: membranes are made for each
+_WIDEST = 1 << 20  # largest kernel, stride, dilation or padding
+_MOST_UNITS = 1 << 30  # most values for one image: each takes memory
 
 
 def assembled(
@@ -246,12 +246,12 @@ def assembled(
         _check_sizes(path, shapes)
         return SpikingNetwork(tuple(nodes), input_shape, neuron, encode, card)
     except (UsageError, DataMismatch) as error:
-        raise FileRefused(path, f"is no spiking network that can be run: {error}") from error
+        raise FileRefused(path, f"is not a spiking network that can run: {error}") from error
 
 
 def _check_ranges(path: Path, node: Node) -> None:
     if not node.name.isprintable():
-        raise FileRefused(path, f"a node is called {shown(node.name)}: control characters in a name")
+        raise FileRefused(path, f"the node name {shown(node.name)} has control characters")
     whole: tuple[int, ...] = ()
     margins: tuple[int, ...] = ()
     match node:
@@ -261,17 +261,17 @@ def _check_ranges(path: Path, node: Node) -> None:
             whole, margins = (*node.kernel, *node.stride), node.padding
         case Neurons():
             if not math.isfinite(node.start):
-                raise FileRefused(path, f"{shown(node.name)} starts at {node.start} thresholds")
+                raise FileRefused(path, f"{shown(node.name)} starts at {node.start} thresholds, which is not finite")
             if node.leak is not None and not bool(((node.leak > 0) & (node.leak <= 1)).all()):
                 raise FileRefused(path, f"{shown(node.name)} has a leak that is not between 0 and 1")
     if any(not 1 <= value <= _WIDEST for value in whole) or any(not 0 <= value <= _WIDEST for value in margins):
-        raise FileRefused(path, f"{shown(node.name)} has a window, step or margin that no network has")
+        raise FileRefused(path, f"{shown(node.name)} has an impossible kernel, stride, dilation, groups or padding")
 
 
 def _check_sizes(path: Path, shapes: dict[str, Shape]) -> None:
     for name, shape in shapes.items():
         if min(shape) < 1:
-            raise FileRefused(path, f"{shown(name)} gives values of shape {shape}, which are none")
+            raise FileRefused(path, f"{shown(name)} has an empty output of shape {shape}")
     units = sum(math.prod(shape) for shape in shapes.values())
     if units > _MOST_UNITS:
         raise FileRefused(path, f"describes {units:,} values for one image, more than can be computed")

@@ -66,7 +66,7 @@ class Synapses:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Pool:
-    """The average (or the sum) over windows; zeros around the image count."""
+    """The average (or the sum) over windows; zeros of the padding count."""
 
     name: str
     source: str
@@ -83,12 +83,12 @@ class Pool:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Gate:
-    """Max pooling for spikes: of each window the unit passes that has fired most so far (the first of equals).
+    """Max pooling for spikes: each window passes on the unit that has fired most so far (the first of equals).
 
     The count includes the present step (Rueckauer et al., "Conversion of continuous-valued deep networks to efficient
-    event-driven networks", Front. Neurosci. 2017, section 2.2.3). Of signed spikes, and of values that are no spikes,
-    the change of the largest sum passes, S being the sums so far: max S(t) − max S(t − 1). What has passed is then
-    exactly the largest sum of each window.
+    event-driven networks", Front. Neurosci. 2017, section 2.2.3). For signed spikes, and for values that are
+    not spikes, the change of the largest sum passes, with S the sums so far: max S(t) − max S(t − 1). The total passed
+    on is then exactly the largest sum of each window.
     """
 
     name: str
@@ -142,11 +142,11 @@ class Add:
 class Neurons:
     """A population: one neuron for every value of its source.
 
-    ``threshold`` has one value per channel, or one per unit in the shape of the source; ``leak``, where given, likewise
-    and instead of the network's. Membranes start at ``start`` thresholds. ``amplitude`` (per channel) is what one spike
-    stands for in the values of the network that was converted, where that is known: rate · amplitude is then
-    comparable with an activation. ``layer`` names the layer of that network whose values are thresholded here.
-    ``ceiling`` is where that network clips them (6 for ReLU6), in its values: at most one spike a step does the same.
+    ``threshold`` has one value per channel, or one per unit in the shape of the source; ``leak``, if given,
+    likewise; it replaces the network's leak. Membranes start at ``start`` thresholds. ``amplitude`` (per channel) is
+    the value of one spike in units of the network that was converted, if known: rate · amplitude is then comparable
+    with an activation. ``layer`` names the layer of that network whose values are thresholded here. ``ceiling`` is the
+    value at which that network clips them (6 for ReLU6); here the limit of one spike per step has the same effect.
     """
 
     name: str
@@ -164,7 +164,7 @@ class Neurons:
         return (self.source,)
 
     def rectified(self, values: Tensor) -> Tensor:
-        """What the network that was converted computes in its place: a ReLU, clipped at the ceiling."""
+        """The activation of the network that was converted: a ReLU, clipped at the ceiling."""
         return values.relu() if math.isinf(self.ceiling) else values.clamp(0, self.ceiling)
 
 
@@ -172,7 +172,7 @@ Node = Synapses | Pool | Gate | Flatten | Scale | Add | Neurons
 
 
 def shapes_of(nodes: Iterable[Node], input_shape: Shape) -> dict[str, Shape]:
-    """The shape of what each node gives for one image: (channels, height, width) or (features,).
+    """The output shape of each node for one image: (channels, height, width) or (features,).
 
     Repeated names, nodes that read a later one, and sizes that do not fit are refused.
     """
@@ -181,10 +181,10 @@ def shapes_of(nodes: Iterable[Node], input_shape: Shape) -> dict[str, Shape]:
     shapes: dict[str, Shape] = {INPUT: tuple(input_shape)}
     for node in nodes:
         if node.name in shapes:
-            raise UsageError(f"the node {node.name!r} stands twice in the network")
+            raise UsageError(f"the node {node.name!r} occurs twice in the network")
         missing = next((name for name in node.sources if name not in shapes), None)
         if missing is not None:
-            raise UsageError(f"the node {node.name!r} reads {missing!r}, which does not stand before it")
+            raise UsageError(f"the node {node.name!r} reads {missing!r}, which does not come before it")
         shapes[node.name] = _shape(node, shapes)
     return shapes
 
@@ -240,7 +240,7 @@ def _check(fits: bool, node: Node, shape: Shape) -> None:
 
 
 def is_finite(node: Node) -> bool:
-    """Whether all numbers of a node are."""
+    """Whether all numbers of a node are finite."""
     tensors = (getattr(node, field.name) for field in dataclasses.fields(node))
     extremes = (value.aminmax() for value in tensors if isinstance(value, Tensor) and value.numel())  # makes no copy
     return all(math.isfinite(low) and math.isfinite(high) for low, high in extremes)

@@ -32,7 +32,7 @@ __all__ = ["Precision", "SpikingNetwork"]
 class SpikingNetwork:
     """Nodes in topological order, the neuron model, and the input encoding.
 
-    ``card`` is that of the network it was converted from: its normalisation is applied to whatever is fed in.
+    ``card`` is the card of the network that was converted: its normalisation is applied to every input.
     """
 
     nodes: tuple[Node, ...]
@@ -44,9 +44,7 @@ class SpikingNetwork:
     def __post_init__(self) -> None:
         shapes = shapes_of(self.nodes, self.input_shape)
         if not isinstance(self.neuron, IF | LIF | Graded):
-            raise UsageError(
-                f"{self.neuron}: the engines step if, lif and graded and know no other neuron (docs/extending.md)"
-            )
+            raise UsageError(f"{self.neuron}: the engines simulate if, lif and graded neurons only (docs/extending.md)")
         if not self.populations:
             raise UsageError("the network has no neurons: nothing in it would spike")
         for node in self.nodes:
@@ -54,14 +52,14 @@ class SpikingNetwork:
                 raise DataMismatch(f"{node.name} holds NaN or infinity")
         for population in self.populations:
             if not math.isfinite(population.start):
-                raise DataMismatch(f"{population.name} starts at {population.start} thresholds")
+                raise DataMismatch(f"{population.name} starts at {population.start} thresholds, which is not finite")
             if not population.ceiling > 0:
-                raise DataMismatch(f"{population.name} is clipped at {population.ceiling}, which leaves nothing")
+                raise DataMismatch(f"{population.name} is clipped at {population.ceiling}; a ceiling is positive")
             if population.leak is not None and not bool(((population.leak >= 0) & (population.leak <= 1)).all()):
                 raise DataMismatch(f"{population.name} has a leak that is not between 0 and 1")
             if not bool((population.threshold > 0).all()):
                 raise DataMismatch(
-                    f"{population.name}: a threshold is not positive, so that it would fire at every step"
+                    f"{population.name}: a threshold is not positive: the neuron would fire at every step"
                 )
         if isinstance(self.neuron, Graded):
             self._check_graded()
@@ -70,12 +68,14 @@ class SpikingNetwork:
 
     def _check_graded(self) -> None:
         if not isinstance(self.encode, Constant):
-            raise UsageError(f"{self.neuron} takes the input once, as it is, not {self.encode} spikes; encode=constant")
+            raise UsageError(
+                f"{self.neuron} reads the input once, as values, not as {self.encode} spikes; use encode=constant"
+            )
         clipped = next((node for node in self.populations if math.isfinite(node.ceiling)), None)
         if clipped is not None:
             raise UsageError(
-                f"{clipped.name}: values are clipped at {clipped.ceiling:g}, and the sum of graded spikes has no "
-                "limit; take if:signed=true"
+                f"{clipped.name}: values are clipped at {clipped.ceiling:g}, but the sum of graded spikes is "
+                "unbounded; use if:signed=true"
             )
         gate = next((node.name for node in self.nodes if isinstance(node, Gate)), None)
         if gate is not None:
@@ -92,7 +92,7 @@ class SpikingNetwork:
 
     @functools.cached_property
     def shapes(self) -> dict[str, Shape]:
-        """The shape of what each node (and the input) gives for one image."""
+        """The output shape of each node (and of the input) for one image."""
         return shapes_of(self.nodes, self.input_shape)
 
     @functools.cached_property
@@ -121,7 +121,7 @@ class SpikingNetwork:
         return {node.name: node for node in self.nodes}
 
     def gates_spikes(self, gate: Gate) -> bool:
-        """Whether a gate reads spikes, of neurons or of another such gate, and not other values."""
+        """Whether a gate reads spikes (of neurons or of another such gate), not other values."""
         source = self._named.get(gate.source)
         return isinstance(source, Neurons) or (isinstance(source, Gate) and self.gates_spikes(source))
 
@@ -134,11 +134,11 @@ class SpikingNetwork:
         return dataclasses.replace(self, nodes=tuple(new.get(node.name, node) for node in self.nodes))
 
     def with_neuron(self, neuron: AnyNeuron) -> SpikingNetwork:
-        """The same network made of other neurons."""
+        """The same network with another neuron model."""
         return dataclasses.replace(self, neuron=neuron)
 
     def with_factor(self, factor: float) -> SpikingNetwork:
-        """The same network with every threshold times ``factor``; a spike that is worth its threshold is so still."""
+        """The same network with every threshold, and every known amplitude, times ``factor``."""
         from weightsmith.spiking.conversion.amplitudes import with_amplitudes
 
         scaled = self.replaced(
@@ -168,8 +168,8 @@ class SpikingNetwork:
         """Run on inputs ``x`` as they come from the data (normalised here by the card), from clean membranes.
 
         ``first`` is the number of the first image, by which its spikes are drawn: rows 100 to 199 of a data set run
-        alone see the same spikes as in a run of all rows when ``first`` is 100. What the output gives in the first
-        ``settle`` steps is left out of the sums: deep layers need some steps until their rates are right. On other
+        alone see the same spikes as in a run of all rows when ``first`` is 100. The outputs of the first
+        ``settle`` steps are left out of the sums: deep layers need some steps until their rates are right. On other
         devices than the CPU the network runs step by step in torch.
         """
         from weightsmith.spiking.simulation.simulate import simulate

@@ -4,8 +4,8 @@ At every step, for a current I, threshold θ and leak β (the factor per step; 1
 
     v ← β·v + I          spike where v > θ          soft reset v ← v − θ,   hard reset v ← 0
 
-With ``delay`` the spike is decided on the membrane that the step before left, as in the code base behind the L4-norm
-paper (seed 000; Rathi et al. 2020), and what is taken away is not leaked: v ← β·v + I − θ·spike (hard: v ← β·v·(1 −
+With ``delay`` the spike is decided on the membrane of the previous step, as in the code base behind the L4-norm
+paper (seed 000; Rathi et al. 2020), and the amount subtracted is not leaked: v ← β·v + I − θ·spike (hard: v ← β·v·(1 −
 spike) + I). Every layer then answers one step later.
 
 >>> Neuron.parse("lif:0.95,reset=hard")
@@ -24,7 +24,7 @@ from weightsmith.core.options import Option, param
 __all__ = ["IF", "LIF", "AnyNeuron", "Devices", "Event", "Graded", "Mismatch", "Neuron", "Precision"]
 
 Precision = Literal["float32", "float64", "int8"]
-"""The numbers that neurons are computed with."""
+"""The number formats of a simulation."""
 
 Event = Literal["spike", "signed", "graded"]
 """What a neuron sends: 1; +1 or −1; or a power of two with a sign, which shifts the weights that read it."""
@@ -34,7 +34,7 @@ class Neuron(Option, family="neuron"):
     """The family of neurons: ``if`` (integrate and fire), ``lif`` (leaky) and ``graded`` (spikes of several sizes).
 
     ``largest`` is the size of the largest spike, counted in the smallest: 1 where all spikes have one size.
-    ``payload_bits`` is what an event says besides that it happened.
+    ``payload_bits`` are the bits that an event carries besides its address.
     """
 
     @property
@@ -53,12 +53,12 @@ class Neuron(Option, family="neuron"):
         return "spike"
 
     def levels(self, steps: int) -> int:
-        """How many values a neuron can tell in ``steps`` steps: so many levels a quantised activation needs."""
+        """The number of values a neuron can represent in ``steps`` steps, as the levels of a quantised activation."""
         return steps * self.largest + 1
 
 
 class IF(Neuron, name="if"):
-    """Integrate and fire: nothing leaks.
+    """Integrate and fire, without leak.
 
     With ``signed`` a neuron that has fired more than its input warrants takes a spike back (Wang et al., "Signed neuron
     with memory", IJCAI 2022). With n the sum of the spikes so far, 0 at the start:
@@ -71,10 +71,10 @@ class IF(Neuron, name="if"):
 
     reset: Literal["soft", "hard"] = param(default="soft", doc="soft takes the threshold away, hard sets to zero")
     delay: bool = param(default=False, doc="fire one step later, as the L4 paper's code base does")
-    signed: bool = param(default=False, doc="a spike too many is taken back by a spike −1; soft reset only")
+    signed: bool = param(default=False, doc="a surplus spike is taken back by a spike −1; soft reset only")
 
     def check(self) -> None:
-        """A spike can be taken back only where the reset took a threshold away at the same step."""
+        """A spike can be taken back only if the reset subtracts the threshold in the same step."""
         if self.signed and (self.reset == "hard" or self.delay):
             wrong = "reset=hard" if self.reset == "hard" else "delay=true"
             raise OptionError(
@@ -88,7 +88,7 @@ class IF(Neuron, name="if"):
 
     @property
     def payload_bits(self) -> int:
-        """The sign, where spikes have one."""
+        """One bit for the sign of signed spikes."""
         return int(self.signed)
 
     @property
@@ -113,15 +113,15 @@ class LIF(Neuron, name="lif"):
 class Graded(Neuron, name="graded"):
     """Spikes of K sizes, each half of the one before, for hardware whose spikes carry a payload.
 
-    A neuron adds up what it receives and sends what is missing between the ReLU of that sum and all it has sent, as the
-    nearest size. With z its sum (biases and constant inputs come once, at the first step, not at every step), m the
-    sum of the spikes sent, in units of the smallest size θ·2^−(K−1):
+    A neuron sums its inputs and sends the difference between the ReLU of that sum and the total it has sent so far,
+    rounded to the nearest size. With z the sum (biases and constant inputs come once, at the first step, not at every
+    step) and m the sum of the spikes sent, in units of the smallest size θ·2^−(K−1):
 
         u = max(z, 0)/θ · 2^(K−1) − m
         silent where |u| < ½, else a spike sign(u)·2^j,  j = min(K − 1, max(0, ⌊log₂(|u|/0.75)⌋)),        m ← m + spike
 
-    (1.5·2^j lies halfway between two sizes). What a layer has sent up to a step is its answer up to then: the sum of
-    the spikes is the activation, not their rate. Adding a spike to a membrane is a shift and an addition.
+    (1.5·2^j lies halfway between two sizes). The activation is the sum of the spikes sent so far, not their rate.
+    Adding a spike to a membrane is a shift and an addition.
     """
 
     sizes: int = param(ge=1, le=7, doc="number of sizes of a spike; 5 suffice for deep networks, 3 do not")
@@ -133,7 +133,7 @@ class Graded(Neuron, name="graded"):
 
     @property
     def reset(self) -> Literal["soft", "hard"]:
-        """What was sent is taken away."""
+        """The spike sent is subtracted."""
         return "soft"
 
     @property
@@ -143,7 +143,7 @@ class Graded(Neuron, name="graded"):
 
     @property
     def signed(self) -> bool:
-        """What was too much is taken back."""
+        """A surplus is taken back."""
         return True
 
     @property
@@ -158,7 +158,7 @@ class Graded(Neuron, name="graded"):
 
     @property
     def payload_bits(self) -> int:
-        """The number of the size, and the sign."""
+        """Bits for the index of the size, and one for the sign."""
         return (self.sizes - 1).bit_length() + 1
 
 
@@ -166,11 +166,11 @@ AnyNeuron = IF | LIF | Graded
 
 
 class Devices(Option, family="devices"):
-    """The family of what real devices do: ``mismatch``."""
+    """The family of device imperfections: ``mismatch``."""
 
 
 class Mismatch(Devices, name="mismatch"):
-    """Devices differ: every neuron's threshold and leak are drawn around what they should be.
+    """Device variability: the threshold and leak of every neuron are drawn around their nominal values.
 
     Thresholds are multiplied by a lognormal factor of median 1; time constants (1 − leak) by another one, so that a
     leak stays between 0 and 1 and a neuron that does not leak still does not.

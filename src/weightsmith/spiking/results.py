@@ -39,7 +39,7 @@ class Population(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Decisions(Record):
-    """Answers on the same images: of the network that came in, and of the spiking one after each step.
+    """Answers on the same images: of the given network, and of the spiking one after each step.
 
     ``correct[t]`` counts right answers after step t + 1, ``undecided[t]`` images without any answer yet, and
     ``only_network[t]`` those that only the network has right. ``cost`` compares the spiking network after the last step
@@ -61,11 +61,11 @@ class Decisions(Record):
     ended: float
 
     def accuracy(self, steps: int) -> Interval:
-        """The accuracy after so many steps, with its Wilson interval."""
+        """The accuracy after ``steps`` steps, with its Wilson interval."""
         return wilson(int(self.correct[self._index(steps)]), self.images)
 
     def cost_after(self, steps: int) -> Comparison:
-        """The spiking network after so many steps against the network, paired (McNemar)."""
+        """The spiking network after ``steps`` steps against the network, paired (McNemar)."""
         index = self._index(steps)
         lost, right = int(self.only_network[index]), int(self.correct[index])
         both = round(self.network.value * self.images) - lost
@@ -79,7 +79,7 @@ class Decisions(Record):
         return steps - 1
 
     def steps_within(self, points: float) -> int | None:
-        """The first number of steps from which on the spiking network is no more than ``points`` per cent worse."""
+        """The number of steps from which on the spiking network loses at most ``points`` percentage points."""
         least = self.network.value - points / 100
         worse = np.nonzero(self.correct / self.images < least)[0]
         first = 1 if len(worse) == 0 else int(worse[-1]) + 2

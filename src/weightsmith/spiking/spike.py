@@ -63,12 +63,12 @@ def spike(
     ] = None,
     calibrate: Annotated[
         CalibrateBias | CalibrateWeights | str | None,
-        Doc("bias or weights:ridge=0.01 makes every layer say in few steps what the network says; no labels"),
+        Doc("bias or weights:ridge=0.01 fits every layer to the network for a run of few steps; no labels"),
     ] = None,
     adjust: Annotated[L4 | str | None, Doc("l4:1.0 adjusts the first layer by its L4 norms (smoothing 1.0)")] = None,
-    steps: Annotated[int | None, Range(ge=1), Doc("time steps for each image; 64 where nothing is chosen")] = None,
+    steps: Annotated[int | None, Range(ge=1), Doc("time steps per image; 64 unless a conversion is chosen")] = None,
     within: Annotated[
-        float | None, Range(ge=0), Doc("choose the conversion of least energy that loses at most so many points")
+        float | None, Range(ge=0), Doc("choose the conversion of least energy that loses at most this many points")
     ] = None,
     energy: Annotated[
         float | str | None,
@@ -77,20 +77,23 @@ def spike(
     exportable: Annotated[
         Literal["nir"] | None, Doc("nir: choose among conversions that NIR can express", flag="--for")
     ] = None,
-    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
+    precision: Annotated[Precision, Doc("number format of the run; int8 rounds the weights", rare=True)] = "float32",
     early: Annotated[
         Margin | str | None, Doc("margin:3 ends an image once its answer leads by 3 standard errors")
     ] = None,
-    settle: Annotated[int, Range(ge=0), Doc("first steps whose outputs are left out of the sums", rare=True)] = 0,
+    settle: Annotated[
+        int, Range(ge=0), Doc("number of first steps whose outputs are left out of the sums", rare=True)
+    ] = 0,
     mismatch: Annotated[
-        Mismatch | str | None, Doc("mismatch:threshold=0.1,leak=0.1 gives every neuron values of its own", rare=True)
+        Mismatch | str | None,
+        Doc("mismatch:threshold=0.1,leak=0.1 gives every neuron its own threshold and leak", rare=True),
     ] = None,
     prices: Annotated[
         Prices | str,
-        Doc("picojoules per operation, as picojoule:0.9,4.6; without them those of the numbers of the run", rare=True),
+        Doc("picojoules per operation, as picojoule:0.9,4.6; default: those of the precision", rare=True),
     ] = "picojoule",
     test_rows: Annotated[int | None, Range(ge=1), Doc("test rows for the final evaluation; all by default")] = None,
-    watch: Annotated[int, Range(ge=0), Doc("test rows looked at closely, for statistics and figures", rare=True)] = 8,
+    watch: Annotated[int, Range(ge=0), Doc("test rows measured in detail, for statistics and figures", rare=True)] = 8,
     seed: Seed = 0,
     device: Device = "cpu",
     workers: Workers = 1,
@@ -100,9 +103,9 @@ def spike(
 ) -> SpikeRun:
     """Convert ``network`` into a spiking one and run it for ``steps`` steps on the test split of ``data``.
 
-    With ``within`` or ``energy`` neuron, thresholds, calibration, steps, settling and early exit are chosen on training
-    rows, as far as they are not given, and the one that was chosen is tested once (the record's ``verdict``); without
-    any option about the conversion the knee of the front of accuracy and energy is chosen. Else the neuron is ``if``,
+    With ``within`` or ``energy``, those of neuron, thresholds, calibration, steps, settling and early exit that are not
+    given are chosen on training rows, and the chosen conversion is tested once (the record's ``verdict``). Without any
+    option about the conversion the knee of the front of accuracy and energy is chosen. Otherwise the neuron is ``if``,
     thresholds are found by percentile, and the steps are 64. The record's ``choice`` has all candidates.
 
     Thresholds are found by ``balance`` on training rows, and ``calibrate`` moves biases or weights on some of them,
@@ -172,7 +175,7 @@ def spike(
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """What was asked: a conversion (``recipe``), or a ``wish`` with what is ``fixed`` of it, and how it is run."""
+    """The arguments of a call: a conversion (``recipe``), or a ``wish`` with ``fixed`` settings, and how to run it."""
 
     recipe: ConversionSettings
     wish: Wish | None
@@ -197,7 +200,7 @@ class _Converted(NamedTuple):
 
 
 def _convert(subject: Subject, call: _Call) -> _Converted:
-    """The conversion that was asked for, or the one that was chosen for a wish."""
+    """The given conversion, or the one chosen for a wish."""
     from weightsmith.spiking.choosing import choose
     from weightsmith.spiking.conversion.preparing import calibration_rows, prepare, range_notes
 
@@ -229,7 +232,7 @@ def _convert(subject: Subject, call: _Call) -> _Converted:
 
 
 def _run(subject: Subject, made: _Converted, call: _Call, settings: dict[str, Any]) -> SpikeRun:
-    """Run the spiking network on the rows that judge, and record accuracy and cost."""
+    """Run the spiking network on the evaluated split, and record accuracy and cost."""
     from weightsmith.networks.models.architecture import architecture_of
     from weightsmith.spiking._recording import cost_of, decisions_of, populations_of, watched
     from weightsmith.spiking.choices import Verdict
@@ -295,15 +298,15 @@ def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, e
         raise UsageError(f"settle must be less than the {recipe.steps} steps of the run, not {settle}")
     if wish is not None and (settle or early is not None or recipe.adjust is not None):
         raise UsageError(
-            "settle, early and adjust go with a conversion that is given, not with one that is chosen: leave them out, "
+            "settle, early and adjust apply to a given conversion, not to one that is chosen: leave them out, "
             "or give neuron and steps instead of within, energy and exportable"
         )
     if recipe.precision == "int8" and recipe.mismatch is not None:
-        raise UsageError("mismatch gives thresholds that are no whole numbers; run it in float32 or float64")
+        raise UsageError("mismatch gives thresholds that are not integers; use precision float32 or float64")
 
 
 def _claimed(out: str | Path | None, settings: dict[str, Any], subject: Subject) -> AbstractContextManager[object]:
-    """Hold the folder of the result: refused if it belongs to another call, or another process is at work in it."""
+    """Lock the result folder; it is refused if it belongs to another call or another process works in it."""
     from weightsmith.core.journal import Journal
     from weightsmith.networks.card import card_of, meaning_digest
 
@@ -328,11 +331,11 @@ def _check_folder(folder: Path) -> None:
     if network.exists() and not is_spiking(network):
         raise UsageError(f"{folder} holds a network that is not spiking, which would be lost; give another folder")
     if not network.exists() and holds_other_results(folder):
-        raise UsageError(f"{folder} holds the results of something else, as of a sweep; give another folder")
+        raise UsageError(f"{folder} holds other results, such as a sweep; give another folder")
 
 
 def holds_other_results(folder: Path) -> bool:
-    """Whether a folder without a network has a record, or a journal that is not that of an interrupted conversion."""
+    """Whether a folder without a network has a record, or a journal of anything but an interrupted conversion."""
     from weightsmith.core.journal import read_journal
 
     if (folder / "record.json").exists():
@@ -346,7 +349,7 @@ def holds_other_results(folder: Path) -> bool:
 
 
 def _write(folder: Path, run: SpikeRun) -> None:
-    """The files of a conversion: the spiking network, and last, as its seal, the record."""
+    """Write the spiking network and then the record, whose presence marks a complete result."""
     from weightsmith.spiking.files import save_spiking
 
     save_spiking(run.network, folder / "network.safetensors")

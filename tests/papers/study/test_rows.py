@@ -65,7 +65,7 @@ def test_folds_are_the_same_for_everyone_and_others_in_each_repeat():
 
 def test_one_class_only_is_refused():
     x, y = rows()
-    with pytest.raises(DataMismatch, match="all 60 rows have the class '0'; with one class only"):
+    with pytest.raises(DataMismatch, match="all 60 rows have the class '0'; with one class"):
         read_study_data((x, y * 0))
 
 

@@ -162,7 +162,7 @@ def test_the_four_methods_of_the_paper_are_the_default():
         ({"rate": 0.0}, UsageError, "rate must be a number > 0"),
         ({"rate": float("nan")}, UsageError, "rate must be a number > 0"),
         ({"scaling": "robust"}, OptionError, "scaling must be one of zscore, minmax, rowl2, none, not 'robust'"),
-        ({"methods": []}, UsageError, "needs a method"),
+        ({"methods": []}, UsageError, "needs at least one method"),
         ({"methods": ["magnitude"]}, UsageError, "does not determine how much"),
         ({"methods": ["angles:45", "angles:45.0"]}, UsageError, "twice"),
         ({"methods": ["angles:200"]}, OptionError, "angle must be ≤ 90"),
@@ -179,7 +179,7 @@ def test_what_is_wrong_is_reported_before_anything_is_trained(options, error, me
 
 def test_one_class_constant_columns_and_divergence_are_reported():
     x, y = rows()
-    with pytest.raises(DataMismatch, match="one class only"):
+    with pytest.raises(DataMismatch, match="with one class"):
         quick((x, y * 0))
     with pytest.raises(DataMismatch, match="input column 3 of 4"):
         quick((np.where(np.arange(4) == 2, 1.0, x), y))

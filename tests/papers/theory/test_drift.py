@@ -51,8 +51,8 @@ def test_the_curve_is_odd_about_45_degrees_and_largest_where_its_derivative_is_z
     ("call", "kind", "message"),
     [
         (lambda: angle_drift([1.0, 2.0, 3.0]), DataMismatch, "two entries along their last axis, not shape (3,)"),
-        (lambda: angle_drift([1.0, -2.0]), OptionError, "entries ≥ 0 of which one is > 0"),
-        (lambda: angle_drift([[1.0, 1.0], [0.0, 0.0]]), OptionError, "entries ≥ 0 of which one is > 0"),
+        (lambda: angle_drift([1.0, -2.0]), OptionError, "entries ≥ 0, at least one of them > 0"),
+        (lambda: angle_drift([[1.0, 1.0], [0.0, 0.0]]), OptionError, "entries ≥ 0, at least one of them > 0"),
         (lambda: hadamard_drift(points=1), OptionError, "points must be ≥ 2"),
         (lambda: hadamard_drift(largest=0.0), OptionError, "largest must be > 0 and finite, not 0.0"),
     ],

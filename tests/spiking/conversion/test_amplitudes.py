@@ -150,5 +150,5 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(UnknownName, match="unknown population 'features.0'"):
         with_amplitudes(network, {"features.0": torch.ones(4)})
     for bad in (torch.ones(3), torch.zeros(4), torch.tensor([1.0, 1, 1, float("inf")]), torch.tensor([1.0, 1, 1, -1])):
-        with pytest.raises(DataMismatch, match=r"features\.1: its amplitudes must be 4 positive numbers"):
+        with pytest.raises(DataMismatch, match=r"features\.1: amplitudes must be 4 positive numbers"):
             with_amplitudes(network, {"features.1": bad})

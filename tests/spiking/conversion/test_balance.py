@@ -137,7 +137,7 @@ def test_a_layer_that_never_fires_is_dead():
     network = vgg(5, (3, 8, 8), 4, widths=(4, 5, 6), classifier=(8,), bias=True)
     with torch.no_grad():
         network.features[3].bias.fill_(-1e6)
-    with pytest.raises(DataMismatch, match=r"dead layer: features\.4 \(after features\.3\) gives nothing but zeros"):
+    with pytest.raises(DataMismatch, match=r"dead layer: features\.4 \(after features\.3\) gives only zeros"):
         balanced(convert(network, IF(), Constant()), Percentile(), images(4))
 
 
@@ -263,7 +263,7 @@ def test_only_the_upper_end_is_kept():
     for part in torch.rand(1, 100_000, generator=torch.Generator().manual_seed(0)).split(10_000, dim=1):
         running.add(part)
         assert running._kept.numel() <= 101
-    with pytest.raises(UsageError, match="3 of the values are missing"):
+    with pytest.raises(UsageError, match="3 values have not been added yet"):
         RunningPercentile(50, 3).value()
 
 

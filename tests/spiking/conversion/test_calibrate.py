@@ -195,7 +195,7 @@ def test_what_cannot_be_calibrated_is_refused():
     converted = convert(free, IF(signed=True), Constant(), input_shape=(3,))
     x = torch.rand(8, 3)
     given = balanced(converted, MaxCurrent(steps=4), x).network
-    with pytest.raises(UsageError, match=r"worth no activation here.*balance=percentile or mse"):
+    with pytest.raises(UsageError, match=r"the value of a spike is not known.*balance=percentile or mse"):
         calibrated(given, converted.network, CalibrateBias(), x, steps=2)
     given = balanced(converted, Mse(), x, steps=2).network
     with pytest.raises(UsageError, match="no calibration images"):

@@ -455,8 +455,8 @@ BEFORE_THE_RELU = {
     "sigmoid": (lambda s, x: torch.sigmoid(x), r"sigmoid \(the function sigmoid\).*only ReLU converts"),
     "leaky": (lambda s, x: F.leaky_relu(x), "leaky_relu.*only ReLU"),
     "tanh": (lambda s, x: x.tanh(), r"tanh \(the method tanh\).*only ReLU"),
-    "softmax": (lambda s, x: F.softmax(x, dim=1), "softmax inside: take it off"),
-    "cat": (lambda s, x: torch.cat([x, x], 2)[:, :, ::2], "cat.*joined by channels"),
+    "softmax": (lambda s, x: F.softmax(x, dim=1), "remove the softmax"),
+    "cat": (lambda s, x: torch.cat([x, x], 2)[:, :, ::2], "cat.*joined along channels"),
     "norm": (lambda s, x: F.layer_norm(x, (8, 8)), "layer_norm.*use batch norm"),
     "batch norm twice": (
         lambda s, x: s.bn(F.relu(s.bn(x))),
@@ -472,15 +472,15 @@ BEFORE_THE_RELU = {
     "division": (lambda s, x: 1.0 / x, "truediv .*only division by a plain number"),
     "rounding": (lambda s, x: torch.div(x, 2, rounding_mode="floor"), "div .*rounds"),
     "broadcast": (lambda s, x: x + F.avg_pool2d(x, 8), "shapes .4, 8, 8. and .4, 1, 1."),
-    "dropout": (lambda s, x: F.dropout(x), "dropout .* drops at test time too; write training=self.training"),
+    "dropout": (lambda s, x: F.dropout(x), "dropout .* drops values at test time too; set training=self.training"),
     "mean": (lambda s, x: x + x.mean(1, keepdim=True), "mean .*over height and width"),
     "view": (lambda s, x: x.view(-1, 4, 4, 16), "view .*only flattening"),
     "view in steps": (lambda s, x: x.flatten(1).view(-1, 4, 8, 8), "view .*only flattening"),
     "view of pixels": (lambda s, x: x.view(-1, 8).view(-1, 4, 8, 8), "view .*only flattening"),
-    "uneven pad": (lambda s, x: F.pad(x, (1, 0)), "pad .*equal margins"),
+    "uneven pad": (lambda s, x: F.pad(x, (1, 0)), "pad .*equal padding"),
     "other pad": (lambda s, x: F.pad(x, (1, 1, 1, 1), mode="reflect"), "pad .*padding with zeros"),
     "pad with ones": (lambda s, x: F.pad(x, (1, 1, 1, 1), value=1.0), "pad .*padding with zeros"),
-    "corner": (lambda s, x: x[:, :, 2:, ::2], "getitem .*every n-th pixel from the first"),
+    "corner": (lambda s, x: x[:, :, 2:, ::2], "getitem .*every n-th pixel starting at the first"),
     "one channel": (lambda s, x: x[:, [0, 1, 2, 3]], "getitem .*only slices of images"),
     "parts": (lambda s, x: torch.chunk(x, 1, 1)[0], "chunk .*has no spiking form"),
     "weights as a function": (lambda s, x: F.conv2d(x, s.conv.weight[:, :1].repeat(1, 4, 1, 1)), "only as a module"),
@@ -497,13 +497,16 @@ def test_what_does_not_convert_is_named(name):
 
 MODULES = {
     "leaky": (nn.LeakyReLU(), r"^1 \(LeakyReLU\) cannot be made spiking: only ReLU converts"),
-    "clip from below zero": (nn.Hardtanh(-1, 1), r"^1 \(Hardtanh\).*it clips between -1 and 1; only from 0 on"),
-    "softmax": (nn.Softmax(dim=1), r"^1 \(Softmax\).*softmax inside: take it off"),
-    "log softmax": (nn.LogSoftmax(dim=1), r"^1 \(LogSoftmax\).*softmax inside: take it off"),
+    "clip from below zero": (
+        nn.Hardtanh(-1, 1),
+        r"^1 \(Hardtanh\).*it clips between -1 and 1; the lower limit must be 0",
+    ),
+    "softmax": (nn.Softmax(dim=1), r"^1 \(Softmax\).*remove the softmax"),
+    "log softmax": (nn.LogSoftmax(dim=1), r"^1 \(LogSoftmax\).*remove the softmax"),
     "layer norm": (nn.LayerNorm(8), r"^1 \(LayerNorm\).*batch norm"),
     "batch norm without statistics": (nn.BatchNorm2d(4, track_running_stats=False), "^1 .*keeps no running statistics"),
     "transposed": (nn.ConvTranspose2d(4, 4, 3), r"^1 \(ConvTranspose2d\).*only Conv1d and Conv2d"),
-    "upsample": (nn.Upsample(scale_factor=2), r"^1 \(Upsample\).*has no spiking form here; what has: Linear"),
+    "upsample": (nn.Upsample(scale_factor=2), r"^1 \(Upsample\).*has no spiking form here; supported are Linear"),
     "circular": (nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular"), "^1 .*padding_mode='circular'"),
     "even same": (nn.Conv2d(4, 4, 2, padding="same"), "^1 .*even kernel"),
     "dense on images": (nn.Linear(8, 8), r"^1 \(Linear\).*must read rows \(n, features\), not \(n, 4, 8, 8\)"),
@@ -534,7 +537,7 @@ def test_max_pools_that_do_not_convert(options, message):
 
 
 def test_ends_that_do_not_fit():
-    with pytest.raises(UsageError, match="^3: a ReLU stands after the last layer"):
+    with pytest.raises(UsageError, match="^3: a ReLU follows the last layer"):
         converted(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2), nn.ReLU()), (4,))
     with pytest.raises(UsageError, match="no ReLU: nothing in it would spike"):
         converted(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), (4,))
@@ -542,7 +545,7 @@ def test_ends_that_do_not_fit():
         converted(nn.Identity(), (4,))
     with pytest.raises(UsageError, match="one score per class"):
         converted(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)), (1, 8, 8))
-    with pytest.raises(UsageError, match=r"softmax inside: take it off"):
+    with pytest.raises(UsageError, match=r"remove the softmax"):
         converted(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2), nn.Softmax(1)), (4,))
     with pytest.raises(UsageError, match="give input_shape"):
         converted(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
@@ -565,7 +568,7 @@ def test_several_inputs_or_outputs_are_refused():
             return x.relu() + y
 
     for several in (True, False):
-        with pytest.raises(UsageError, match="must give one tensor"):
+        with pytest.raises(UsageError, match="must return one tensor"):
             converted(Two(several), (4,))
     with pytest.raises(UsageError, match=r"one input, images or rows; it takes 2 \(x, y\)"):
         converted(Inputs(), (4,))
@@ -592,7 +595,7 @@ def test_a_conversion_that_computes_something_else_is_refused():
     for value in network.parameters():
         nn.init.ones_(value)  # drawn weights might leave every ReLU at zero, where twice is once
     network[0].register_forward_hook(lambda _module, _inputs, output: output * 2)
-    with pytest.raises(UsageError, match="would compute other scores.*a layer has hooks"):
+    with pytest.raises(UsageError, match="would compute different scores.*a layer has hooks"):
         converted(network, (4,))
 
 
@@ -704,16 +707,16 @@ def test_relu6_is_a_threshold():
     found = torch.from_numpy(spiking.run(x, 400).scores / 400).float()
     scores = network(x).detach()
     torch.testing.assert_close(found, scores, rtol=0, atol=0.03 * float(scores.abs().max()))
-    with pytest.raises(UsageError, match=r"clipped at 6, and the sum of graded spikes has no limit"):
+    with pytest.raises(UsageError, match=r"clipped at 6, but the sum of graded spikes is unbounded"):
         convert(network, Graded(5), Constant(), input_shape=(3, 6, 6))
     free = nn.Sequential(nn.Flatten(), nn.Linear(4, 5, bias=False), nn.ReLU6(), nn.Linear(5, 2, bias=False))
-    with pytest.raises(UsageError, match="is clipped at 6, for which max-current has no place"):
+    with pytest.raises(UsageError, match="is clipped at 6, which max-current cannot represent"):
         balanced(convert(free, IF(), Constant(), input_shape=(4,)), MaxCurrent(), torch.rand(8, 4))
 
 
 def test_a_clip_after_a_relu_is_refused():
     network = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.ReLU6(), nn.Linear(5, 2))
-    with pytest.raises(UsageError, match="write one ReLU6 in place of the two"):
+    with pytest.raises(UsageError, match="use one ReLU6 in place of both"):
         convert(network, IF(), Constant(), input_shape=(4,))
 
 

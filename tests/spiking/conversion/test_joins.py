@@ -117,7 +117,7 @@ def test_joined_features_go_into_a_dense_layer():
     [
         (
             Reading(lambda s, x: torch.cat([F.relu(x), F.relu(x)], 2)),
-            r"cat_1 \(the function cat\).*only signals of the network joined by ch",
+            r"cat_1 \(the function cat\).*only signals joined along ch",
         ),
         (Reading(lambda s, x: F.relu(s.grouped(x))), r"grouped \(Conv2d\).*has groups and reads joined signals"),
     ],

@@ -95,7 +95,7 @@ def test_devices_differ_by_the_seed() -> None:
     ("changes", "note"),
     [
         ({"adjust": L4(1.0, images=8)}, "a constant current has no variance to adjust for"),
-        ({"mismatch": Mismatch(0.1, leak=0.1)}, "neurons that do not leak have no leak to differ in"),
+        ({"mismatch": Mismatch(0.1, leak=0.1)}, "the spread of leaks has no effect: the neurons do not leak"),
         (
             {"precision": "int8", "encode": Poisson(), "balance": Percentile(factor=1e-6)},
             "of 24 channels are less than one unit",
@@ -138,7 +138,9 @@ def test_precisions() -> None:
 def test_a_learning_rate_is_no_encoding() -> None:
     assert encoding_of("poisson:0.5") == Poisson(0.5)
     assert encoding_of(ws.ConstantInput()) == Constant()
-    with pytest.raises(UsageError, match=r"is a learning rate; the encoding is ws.ConstantInput\(\), or 'constant'"):
+    with pytest.raises(
+        UsageError, match=r"is a learning-rate schedule; the encoding is ws.ConstantInput\(\), or 'constant'"
+    ):
         encoding_of(ws.Constant(0.1))
 
 
@@ -299,8 +301,8 @@ def test_calibration_is_part_of_what_is_prepared() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"neuron": IF(signed=True), "adjust": L4(1.0)}, "l4:1.0 is made for spikes of one sign"),
-        ({"calibrate": CalibrateBias(), "adjust": L4(1.0)}, "calibrate=bias brings it back; leave one of them out"),
+        ({"neuron": IF(signed=True), "adjust": L4(1.0)}, "l4:1.0 needs spikes of one sign"),
+        ({"calibrate": CalibrateBias(), "adjust": L4(1.0)}, "calibrate=bias would undo that; leave one of them out"),
     ],
 )
 def test_options_that_work_against_each_other(changes: dict[str, Any], reason: str) -> None:

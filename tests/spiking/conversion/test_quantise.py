@@ -179,11 +179,11 @@ OUT = Synapses("out", "relu", weights(2, 4, seed=3))
         ),
         (
             _refused([ONE, Scale("s", "one", torch.ones(4)), dataclasses.replace(RELU, source="s"), OUT]),
-            "one: its values meet other weights before any neuron",
+            "one: its values reach other weights before any neuron",
         ),
         (
             _refused([ONE, RELU, Scale("s", "relu", torch.ones(4)), dataclasses.replace(OUT, source="s")]),
-            "s: its values meet other weights before any neuron",
+            "s: its values reach other weights before any neuron",
         ),
         (
             _refused(
@@ -210,7 +210,7 @@ OUT = Synapses("out", "relu", weights(2, 4, seed=3))
                 ],
                 encode=Constant(),
             ),
-            "more: constant currents and spikes meet here",
+            "more: constant currents and spikes are added here",
         ),
     ],
 )
@@ -228,7 +228,7 @@ def test_an_average_without_weights_behind_it():
         Flatten("flat", "again"),
         Synapses("out", "flat", weights(2, 8, seed=4)),
     ]
-    with pytest.raises(UsageError, match="again: an average goes into it without weights"):
+    with pytest.raises(UsageError, match="again: it reads an average without weights"):
         quantised(chain(pool, (2, 4, 4)))
 
 

@@ -82,7 +82,7 @@ def test_what_mse_refuses():
     x = torch.randn(4, 2, 6, 6)
     with pytest.raises(UsageError, match="give steps"):
         balanced(_converted(), Mse(), x)
-    with pytest.raises(UsageError, match="spikes of one size, not for graded:5; use balance=percentile"):
+    with pytest.raises(UsageError, match="spikes of one size, not graded:5; use balance=percentile"):
         balanced(_converted(Graded(5)), Mse(), x, steps=2)
     dead = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     nn.init.constant_(dead[0].weight, 0.0)

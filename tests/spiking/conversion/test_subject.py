@@ -108,7 +108,7 @@ def test_what_spikes_already(trained, digits):
 
 
 def test_no_training_rows(trained, digits):
-    with pytest.raises(DataMismatch, match="digits has no training rows; thresholds are found on some"):
+    with pytest.raises(DataMismatch, match="digits has no training rows, which are needed to find thresholds"):
         read_subject(trained, dataclasses.replace(digits, train=None), images=None, seed=0)
 
 

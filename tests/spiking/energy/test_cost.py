@@ -243,9 +243,9 @@ def test_counts_of_another_run_or_network_are_refused():
     with pytest.raises(DataMismatch, match=r"not those of this run \(of relu1 it had"):
         spike_cost(network, other, counts)
     network.run(rows(6), 9, observers=[counts])  # watched twice
-    with pytest.raises(DataMismatch, match="let a new UnitCounts watch each run"):
+    with pytest.raises(DataMismatch, match="use a new UnitCounts for each run"):
         spike_cost(network, responses, counts)
-    with pytest.raises(UsageError, match="of another network"):
+    with pytest.raises(UsageError, match="belong to another network"):
         spike_cost(conv_net(), responses, counts)
     with pytest.raises(DataMismatch, match="0 for 0 were seen"):
         spike_cost(network, responses, UnitCounts(network))

@@ -142,8 +142,8 @@ def test_the_example_of_the_paper_has_these_norms():
     [
         ([1, 2], [0], 1, r"norms \(2,\), means \(1,\)"),
         ([1, 2], [0, 0], [1, 1, 1], r"thresholds \(3,\)"),
-        ([[1, 2]], [[0, 0]], 1, "do not fit"),
-        ([], [], 1, "do not fit"),
+        ([[1, 2]], [[0, 0]], 1, "do not match"),
+        ([], [], 1, "do not match"),
         ([1, math.nan], [0, 0], 1, "a norm of nan"),
         ([1, -2], [0, 0], 1, "a norm of -2"),
         ([1, 2], [0, math.inf], 1, "a mean of inf"),
@@ -378,7 +378,7 @@ def test_the_mean_current_uses_the_leak_of_the_channel():
 
 @pytest.mark.parametrize("neuron", [IF(), LIF(1.0)])
 def test_without_leak_there_is_no_steady_state(neuron):
-    with pytest.raises(UsageError, match="fire1 does not leak, so that its mean membrane has no steady state"):
+    with pytest.raises(UsageError, match="fire1 does not leak, so its mean membrane has no steady state"):
         adjusted(convolutions(neuron), L4(1, mean="current"), pictures(2, 2, 6, 6), steps=3)
 
 
@@ -428,7 +428,7 @@ def test_the_spread_of_a_deeper_layer_runs_and_keeps_the_mean_size():
 
 
 def test_constant_currents_cause_no_spread():
-    with pytest.raises(UsageError, match="arrives at one is not single random spikes.*by=norm"):
+    with pytest.raises(UsageError, match="the inputs of one are not single random spikes.*by=norm"):
         adjusted(convolutions(encode=Constant()), L4(1, by="input"), pictures(2, 2, 6, 6), steps=3)
 
 
@@ -478,7 +478,7 @@ def test_a_scale_in_front_counts_as_part_of_the_weights():
 def test_scales_of_another_number_of_units_are_refused():
     with pytest.raises(DataMismatch, match="fire1 has 4 units, the scales have 2"):
         apply_scales(convolutions(), "fire1", l4_scales([1, 2], [0, 0], 1, 1))
-    with pytest.raises(DataMismatch, match="do not fit"):
+    with pytest.raises(DataMismatch, match="do not match"):
         population_scales(convolutions(), "fire1", [0, 0], 1)
 
 
@@ -523,7 +523,7 @@ def test_weights_that_others_read_too_are_refused():
 
 def test_bad_calls_are_named():
     network, x = convolutions(), pictures(3, 2, 6, 6)
-    with pytest.raises(UsageError, match="has 2 populations, so that 3 cannot be adjusted"):
+    with pytest.raises(UsageError, match="has 2 populations, fewer than the 3 to adjust"):
         adjusted(network, L4(1, layers=3), x, steps=3)
     with pytest.raises(UsageError, match="no image"):
         adjusted(network, L4(1), x[:0], steps=3)
@@ -544,5 +544,5 @@ def test_a_dead_layer_is_named():
     with pytest.raises(DataMismatch, match="fire cannot be adjusted: its weights are all zero"):
         adjusted(network, L4(1), pictures(3, 5), steps=3)
     lit = dense(normal(3, 5), torch.ones(3))
-    with pytest.raises(DataMismatch, match="nothing arrives"):
+    with pytest.raises(DataMismatch, match="no input reaches them"):
         adjusted(lit, L4(1, by="input"), torch.zeros(3, 5), steps=3)

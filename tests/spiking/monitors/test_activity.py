@@ -233,19 +233,19 @@ def test_what_cannot_be_watched_is_refused():
     net = network(2)
     with pytest.raises(UnknownName, match="unknown population 'rule'; did you mean 'relu'"):
         Statistics(net, populations=["rule"])
-    with pytest.raises(UsageError, match="populations names none"):
+    with pytest.raises(UsageError, match="populations is empty"):
         Statistics(net, populations=[])
     with pytest.raises(UsageError, match="window must be ≥ 1"):
         Statistics(net, window=0)
-    with pytest.raises(UsageError, match="images must be a number of at least 1"):
+    with pytest.raises(UsageError, match="images must be a number ≥ 1"):
         Statistics(net, images=0)
     statistics = Statistics(net)
-    with pytest.raises(UsageError, match="nothing was seen"):
+    with pytest.raises(UsageError, match="has seen nothing"):
         statistics.record()
     with pytest.raises(DataMismatch, match="relu has"):
         statistics.see("relu", np.arange(1), 0, np.zeros((1, 1, 2, 1), np.uint8), None)
     net.run(inputs(3, 2), 5, observers=[statistics])
-    with pytest.raises(UsageError, match="step 0 of image 0 follows step 4 of relu: an observer watches one run"):
+    with pytest.raises(UsageError, match="step 0 of image 0 follows step 4 of relu: an observer watches one whole run"):
         net.run(inputs(3, 2), 5, observers=[statistics])
     with pytest.raises(UsageError, match="'other' was not watched"):
         statistics.record().of("other")

@@ -166,7 +166,7 @@ def test_what_is_not_defined_is_none():
 def test_what_does_not_fit_is_refused():
     x = rows(8)
     rates = watched(network(), x, 5)
-    with pytest.raises(DataMismatch, match="image 7 was run, but there are 3 rows"):
+    with pytest.raises(DataMismatch, match="image 7 was run, but x has 3 rows"):
         correspondence(rates, activations, x[:3])
     with pytest.raises(DataMismatch, match="no activations of the population 'relu', only of other"):
         correspondence(rates, lambda b: {"other": b}, x)
@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused():
         correspondence(rates, lambda b: {"relu": torch.full((len(b), 3, 4, 5), torch.nan)}, x)
     with pytest.raises(UnknownName, match="unknown population 'rule'"):
         rates.of("rule")
-    with pytest.raises(UsageError, match="nothing was seen"):
+    with pytest.raises(UsageError, match="has seen nothing"):
         correspondence(Rates(network()), activations, x)
 
 
@@ -191,7 +191,7 @@ def test_confusion_by_hand():
 
 
 def test_answers_that_are_no_classes_are_refused():
-    with pytest.raises(DataMismatch, match="the spiking network answers 3, which is none of the 3 classes"):
+    with pytest.raises(DataMismatch, match="the spiking network answers 3, which is not one of the 3 classes"):
         confusion(np.array([0]), np.array([3]), 3)
     with pytest.raises(DataMismatch, match="the network answers -1"):
         confusion(np.array([-1]), np.array([0]), 3)

@@ -123,9 +123,9 @@ def test_what_cannot_be_kept_is_refused():
         Raster(net, populations=["conv"])
     with pytest.raises(UsageError, match="images must be"):
         Raster(net, images=[-1, 2])
-    with pytest.raises(UsageError, match="nothing was seen"):
+    with pytest.raises(UsageError, match="has seen nothing"):
         Raster(net).record()
     raster = Raster(net)
     net.run(rows(1), 5, observers=[raster])
-    with pytest.raises(UsageError, match="watches one run"):
+    with pytest.raises(UsageError, match="watches one whole run"):
         net.run(rows(1), 5, observers=[raster])

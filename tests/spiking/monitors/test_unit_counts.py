@@ -107,7 +107,7 @@ def test_what_cannot_be_counted_is_refused():
     counts = UnitCounts(gated())
     with pytest.raises(UsageError, match=r"no spikes of 'one' were seen .*observers"):
         counts.units("one")
-    with pytest.raises(DataMismatch, match=r"one has \(20, 3\) positions and channels, not the \(3, 20\)"):
+    with pytest.raises(DataMismatch, match=r"one has \(20, 3\) positions and channels, not \(3, 20\)"):
         counts.see("one", np.arange(1), 0, np.zeros((1, 1, 3, 20), np.uint8), None)
 
 
@@ -170,5 +170,5 @@ def test_a_new_block_begins_with_clean_counts():
     assert passing.passed(np.array([0]), 0, left).item() == 1
     assert passing.passed(np.array([0]), 1, right).item() == 0  # one each: the first of equals passes
     assert passing.passed(np.array([1]), 0, right).item() == 1
-    with pytest.raises(UsageError, match="most: images are shown from step 4 on"):
+    with pytest.raises(UsageError, match="most: images begin at step 4"):
         passing.passed(np.array([2]), 4, right)

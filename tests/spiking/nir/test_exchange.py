@@ -267,7 +267,7 @@ def test_whole_numbers_fire_the_same_although_thresholds_are_met(tmp_path):
     assert export.notes == ()
     soft = export_nir(whole_numbers("soft"), tmp_path / "n.nir")
     assert soft.spikes != soft.before  # so thresholds are met indeed
-    assert any("fires otherwise than in the network given" in note for note in soft.notes)
+    assert any("fires differently than in the given network" in note for note in soft.notes)
 
 
 def test_notes_say_what_to_look_at(tmp_path):
@@ -474,7 +474,7 @@ def refused_networks() -> dict[str, tuple[SpikingNetwork, str]]:
     return {
         "gate": (dataclasses.replace(plain, nodes=gate), "pop gates spikes .max pooling.* use average pooling"),
         "gate and neuron": (dataclasses.replace(plain, nodes=gate, neuron=IF(signed=True)), "pop gates spikes"),
-        "delay": (network(IF(delay=True)), "fires a step late.*use delay=False"),
+        "delay": (network(IF(delay=True)), "fires one step late.*use delay=False"),
         "signed": (network(IF(signed=True)), r"if:signed=true: NIR has no neuron that takes spikes back.*--for nir"),
         "threshold per unit": (
             plain.replaced([dataclasses.replace(first, threshold=draw(6, 8, 8).abs() + 1)]),
@@ -700,11 +700,11 @@ REFUSED = {
     "two inputs": (chain(nir.Input({"input": np.array([4])}), AFFINE, neuron(), LINEAR), "2 nodes of type Input"),
     "no input": ({"type": "NIRGraph", "edges": [], "nodes": {"a": AFFINE.to_dict()}}, "0 nodes of type Input"),
     "a loop": (good(edges=LOOP), "recurrent networks are not read"),
-    "an edge to nowhere": (good(edges=[("input", "x")]), "nodes that are not there"),
-    "an edge of three": (good(edges=[("input", "n0", "output")]), "nodes that are not there"),
-    "an edge of numbers": (good(edges=[[1, [2]]]), "nodes that are not there"),
+    "an edge to nowhere": (good(edges=[("input", "x")]), "an edge between unknown nodes"),
+    "an edge of three": (good(edges=[("input", "n0", "output")]), "an edge between unknown nodes"),
+    "an edge of numbers": (good(edges=[[1, [2]]]), "an edge between unknown nodes"),
     "an edge twice": (good(edges=[("input", "n0")] * 2), "twice"),
-    "a loose end": (good(edges=LOOSE), "does not lie between"),
+    "a loose end": (good(edges=LOOSE), "is not on a path from input to output"),
     "no neurons": (chain(AFFINE), "nothing in it would spike"),
     "sizes": (chain(AFFINE, neuron((5,)), LINEAR), r"'n1' .IF. has v_threshold of shape \(5,\) for values of"),
     "sizes of weights": (chain(AFFINE, neuron(), AFFINE), "cannot read values of shape"),
@@ -720,7 +720,7 @@ REFUSED = {
     "time constant": (chain(AFFINE, leaky(tau=units((3,), 5e-5)), LINEAR), "a time constant of 5e-05, not above"),
     "stride": (windows(stride=0), "has stride 0"),
     "padding": (windows(padding=10**9), "has padding 1000000000"),
-    "padding in words": (windows(kernel=2, padding="same"), "padding 'same', which has no size"),
+    "padding in words": (windows(kernel=2, padding="same"), "padding 'same', which is not supported"),
     "input shape": (good(shape=(0,)), "has shape 0"),
     "huge input": (good(shape=(10**18,)), "has shape"),
     "two dimensions": (good(shape=(2, 2)), "one or three dimensions"),
@@ -876,7 +876,7 @@ def test_membranes_that_start_above_zero_travel(tmp_path, neuron):
     report = export_nir(given_, tmp_path / "n.nir", steps=8)
     assert report.spikes == report.before
     assert report.spikes != export_nir(plain, tmp_path / "p.nir", steps=8).spikes  # the start matters
-    assert any("no first membrane" in note for note in report.notes)
+    assert any("no initial membrane" in note for note in report.notes)
     assert {node.start for node in import_nir(tmp_path / "n.nir").populations} == {0.5}
-    with pytest.raises(UsageError, match="starts at 0.5 thresholds, which rounding would move"):
+    with pytest.raises(UsageError, match="starts at 0.5 thresholds, which rounding would change"):
         export_nir(given_, tmp_path / "n.nir", rounding=8)

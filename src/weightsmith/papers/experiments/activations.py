@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT", "measure"]
 
-_CHANCE = 0.1  # of ten classes: what a run that diverged is worth
+_CHANCE = 0.1  # of ten classes: the accuracy assigned to a diverged run
 _DEPTHS = (2, 5, 20)
 
 
 def measure(
     *, seed: int, data: str, path: str | Path | None, activation: str, depth: int, epochs: int
 ) -> dict[str, Any]:
-    """One MLP with the initial weights that match its activation, by momentum at a rate that all of them can take."""
+    """One MLP with the initial weights that match its activation, trained with momentum at a rate that suits all."""
     from weightsmith.networks.models.mlp import Mlp
 
     network = Mlp((100,) * depth, activation=activation)

@@ -39,10 +39,10 @@ def measure(
     factors: Sequence[float],
     smoothings: Sequence[float],
 ) -> dict[str, Any]:
-    """A small VGG in few steps on Poisson input, thresholds for as many steps: as it is, adjusted, and calibrated.
+    """A small VGG in few steps on Poisson input, with thresholds for these steps: plain, adjusted, and calibrated.
 
-    The factor of the thresholds and the smoothing are chosen on training rows, for each conversion by itself; the
-    calibrated one has signed neurons and weights solved anew, and the factor chosen for the plain one.
+    The factor of the thresholds and the smoothing are chosen on training rows, separately for each conversion; the
+    calibrated one has signed neurons, refitted weights, and the factor chosen for the plain one.
     """
     source = training_data(data, path, rows)
     assert source.train is not None
@@ -72,7 +72,7 @@ def measure(
 def _accuracies(
     network: nn.Module, data: Data, factor: float, *, steps: int, seed: int, rows: int, neuron: str = "if", **how: Any
 ) -> tuple[float, float]:
-    """Shares of the test rows that the network has right, and its spiking form."""
+    """Test accuracy of the network and of its spiking form."""
     from weightsmith.spiking.spike import spike
 
     made = spike(
@@ -91,7 +91,7 @@ def _accuracies(
 
 
 def _judge(table: SweepTable) -> Sequence[Finding]:
-    """Paired over networks, at each number of steps by itself."""
+    """Paired over networks, separately for each number of steps."""
 
     def finding(claim: str, one: str, other: str, about: str, least: float = 0.0) -> Finding:
         compared = {

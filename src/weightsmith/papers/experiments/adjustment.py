@@ -90,7 +90,7 @@ def trained_vgg(seed: int, data: str, path: str | Path | None, rows: int, epochs
 def _right(
     network: nn.Module, data: Data, factor: float, adjust: str | None, *, leak: float, steps: int, seed: int, rows: int
 ) -> float:
-    """Share of the test rows that the spiking network has right."""
+    """The test accuracy of the spiking network."""
     from weightsmith.spiking.spike import spike
 
     made = spike(
@@ -109,7 +109,7 @@ def _right(
 
 
 def _judge(table: SweepTable) -> Sequence[Finding]:
-    """Paired over the seeds, each a network of its own."""
+    """Paired over the seeds, each with its own network."""
 
     def column(name: str, variant: str) -> Any:
         return values(table, name, variant=variant)

@@ -35,7 +35,7 @@ def measure(
     rows: int,
     epochs: int,
 ) -> dict[str, Any]:
-    """An MLP of five layers by plain gradient descent at a constant rate, on few rows, so that it can overfit."""
+    """An MLP of five layers, trained by plain gradient descent at a constant rate on few rows, so that it overfits."""
     norm = ",batch_norm=before" if batch_norm else ""
     return train_row(
         training_data(data, path, rows),
@@ -102,7 +102,7 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
 
 
 def _diverged(table: SweepTable, norm: bool) -> str:
-    """How many of the runs at rates of 1 and more have no accuracy, or that of chance at most."""
+    """The number of runs at rates of 1 and more that have no accuracy, or at most chance accuracy."""
     runs = [row["test_accuracy"] for row in rows_of(table, batch_norm=norm) if row["rate"] >= 1]
     return f"{sum(found is None or found <= _CHANCE for found in runs)} of {len(runs)}"
 

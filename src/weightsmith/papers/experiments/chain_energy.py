@@ -30,7 +30,7 @@ def measure(
     """The network cut to ``keep`` of its parameters (1: whole), as it is and as a spiking network of ``steps`` steps.
 
     Energies are microjoules of arithmetic for an image in 45 nm, updates of neurons included: at the prices of
-    floating-point numbers, and at those of 8-bit ones, where the network itself may skip its zeros.
+    floating-point numbers, and at those of 8-bit ones, where the original network may skip its zeros.
     """
     from weightsmith.reducing.reduce import reduce
     from weightsmith.spiking.energy.prices import Prices

@@ -1,4 +1,4 @@
-"""What changes a network on Fashion-MNIST, and what on CIFAR-10: one change at a time on both (slides)."""
+"""The effect of single changes to a network on Fashion-MNIST and on CIFAR-10 (slides)."""
 
 from __future__ import annotations
 

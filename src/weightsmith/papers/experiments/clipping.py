@@ -26,7 +26,7 @@ _THRESHOLDS = (0.001, 0.01, 0.1, 1.0)
 def measure(
     *, seed: int, data: str, path: str | Path | None, clip: str, threshold: float, epochs: int
 ) -> dict[str, Any]:
-    """An MLP of ten tanh layers whose weights begin large and whose rate is high: gradients explode."""
+    """An MLP of ten tanh layers with large initial weights and a high rate: gradients explode."""
     from weightsmith.networks.models.mlp import Mlp
 
     given = None if clip == "none" else f"{clip}:{threshold}"

@@ -1,4 +1,4 @@
-"""The runs of the course behind the slides (training), and those it left out.
+"""The runs of the course behind the slides (training), and runs that it left out.
 
 The course (Fashion-MNIST, tf.keras) trains one small MLP again and again and changes one thing at a time. Its figure
 is the validation accuracy after the tenth epoch of one run; ours is the mean over seeds, which also draw the split.
@@ -47,7 +47,7 @@ _NORMED = dataclasses.replace(_MLP, batch_norm="after", input_norm=True)
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What is changed, and the validation accuracy that the course reports after the last epoch (None: nothing)."""
+    """A change, and the validation accuracy that the course reports after the last epoch (None: not reported)."""
 
     name: str
     course: float | None = None

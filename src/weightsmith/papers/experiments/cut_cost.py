@@ -1,4 +1,4 @@
-"""Whether α, angles or norms of a layer tell beforehand what it costs to cut it (the links between the workshops)."""
+"""Whether α, angles or norms of a layer predict the cost of cutting it (the links between the workshops)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RESAMPLES = 1000
 def measure(
     *, seed: int, data: str, path: str | Path | None, network: str, layer: int, rows: int, judged: int
 ) -> dict[str, Any]:
-    """A third of the units of one hidden layer cut by the norms of their weights, as cut and refitted.
+    """Cut a third of the units of one hidden layer by the norms of their weights, without and with a refit.
 
     ``alpha`` and ``norm`` (log10 of the mean squared weight of a unit) are those of the layer's weights; ``angle`` is
     the mean angle of each unit to the unit nearest to it, on training images. Costs are losses of test accuracy.
@@ -131,7 +131,7 @@ def _within(table: SweepTable, measured: str, cost: str) -> tuple[float, float, 
 
 
 def _mean_tau(groups: Sequence[NDArray[np.float64]]) -> float:
-    """Kendall's τ-b within each group, weighted by its layers; a group without any order counts as 0."""
+    """Kendall's τ-b within each group, weighted by its layers; a group in which all values are equal counts as 0."""
     return float(np.average([_tau(*group.T) for group in groups], weights=[max(len(group), 1) for group in groups]))
 
 
@@ -143,7 +143,7 @@ def _tau(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
 
 
 def _draw(table: SweepTable) -> Figure:
-    """What the cut costs each layer, by network."""
+    """The cost of the cut in each layer, by network."""
     return draw_lines(
         table,
         x="layer",

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_lines"]
 
-_FEW = 8  # values of the axis that are all labelled
-_LONG = 8  # letters of a label from which they are slanted
+_FEW = 8  # most values of the axis that are all labelled
+_LONG = 8  # length from which labels are slanted
 
 
 def draw_lines(
@@ -33,8 +33,8 @@ def draw_lines(
 ) -> Figure:
     """``y`` (times ``scale``) against ``x``: a line for every value of ``line``, a panel for every value of ``panel``.
 
-    ``names`` are those of the axes; points that are not ``joined`` stand alone. Values of ``x`` that are no numbers are
-    spread evenly; rows without ``y`` are left out, and so are those that ``keep`` refuses.
+    ``names`` are the axis labels; points are connected if ``joined``. Values of ``x`` that are not numbers are spaced
+    evenly; rows without ``y`` are left out, and so are those that ``keep`` rejects.
     """
     from weightsmith.reporting.figures.style import blank_figure, house_style, legend
 
@@ -75,7 +75,7 @@ def draw_lines(
 
 
 def _places(found: Sequence[Any]) -> tuple[dict[Any, float], list[str] | None]:
-    """Where each value stands on the axis, and the labels if they are no numbers."""
+    """The position of each value on the axis, and the labels if they are not numbers."""
     distinct = list(dict.fromkeys(found))
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct):
         return {value: float(value) for value in sorted(distinct)}, None
@@ -95,7 +95,7 @@ def _point(found: Sequence[float], scale: float) -> tuple[float, float]:
 
 
 def _line_label(line: str, value: Any) -> str:
-    """What a line of the legend says: text by itself, truth and numbers with the name of the setting.
+    """The legend label of a line: plain text, or the name of the setting with a boolean or number.
 
     >>> [_line_label("batch_norm", True), _line_label("depth", 5), _line_label("reset", "soft")]
     ['with batch norm', 'depth 5', 'soft']

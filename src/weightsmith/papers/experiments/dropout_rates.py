@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT", "measure", "recurrent"]
 
 _CNN, _RNN = "convolutional", "recurrent"
-_SAID = {_CNN: 0.45, _RNN: 0.25}  # the middle of what the slides say
+_SAID = {_CNN: 0.45, _RNN: 0.25}  # the middle of the slides' range
 _RATES = (0.0, 0.1, 0.25, 0.45, 0.6)
 _NETWORKS = {
     _CNN: "cnn:8,16,dense=[64],dropout={rate}",
@@ -53,7 +53,7 @@ def recurrent(pixels: int, dropout: float, units: int = 48, classes: int = 10) -
         """The state after the last row."""
 
         def forward(self, found: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-            """Of the outputs at every row the last one."""
+            """The last of the outputs at every row."""
             return found[0][:, -1]
 
     return torch.nn.Sequential(

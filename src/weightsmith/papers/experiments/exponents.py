@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT", "measure"]
 
-_FEWEST = 16  # eigenvalues from which a fit is looked at
+_FEWEST = 16  # least eigenvalues of a fit that counts
 
 
 def measure(*, seed: int, network: str, conv: str, path: str | Path | None = None) -> dict[str, Any]:
-    """How many spectra have an exponent between 2 and 5 or 6, their quartiles, and how eq. 6 compares.
+    """The number of spectra with an exponent between 2 and 5 or 6, their quartiles, and a comparison with eq. 6.
 
     ``slices`` are the kernel positions of convolutions one by one, as the paper has them, ``pooled`` all of a layer.
     """

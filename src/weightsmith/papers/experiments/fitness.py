@@ -34,8 +34,8 @@ def measure(
 ) -> dict[str, Any]:
     """One network of 100 sigmoid units, searched with eq. 5 (``share``) or eq. 6 (``units``).
 
-    ``late`` is how much of the gain in fitness comes in the last fifth of the generations, ``settled`` the generation
-    after which the best fitness no longer changes.
+    ``late`` is the share of the gain in fitness that comes in the last fifth of the generations, ``settled`` the
+    generation after which the best fitness no longer changes.
     """
     from weightsmith.reducing.reduce import reduce
     from weightsmith.reducing.search.genetic import Genetic

@@ -51,9 +51,8 @@ def measure(
     """One fold, numbered by ``seed``: a network of sigmoid units, cut at 45° and trained on, or searched.
 
     *fine-tune* trains half as many epochs after the cut; *rewind* returns to the weights of half of the epochs and
-    trains the rest again; *iterate* cuts three times, with a sixth of the epochs after each. Searches take
-    from the training accuracy half a point for each unit (*units*, eq. 6), or a point for each unit more or less than
-    25 (*goal*).
+    trains the rest again; *iterate* cuts three times, with a sixth of the epochs after each. Searches subtract from the
+    training accuracy half a point per unit (*units*, eq. 6), or a point per unit above or below 25 (*goal*).
     """
     from weightsmith.networks.evaluating import evaluate
     from weightsmith.reducing.reduce import reduce
@@ -115,7 +114,7 @@ def _trained(features: str, path: str | Path | None, number: int, hidden: int, e
 
 
 def _judge(table: SweepTable) -> Sequence[Finding]:
-    """Fold by fold, by the corrected resampled t-test, on each table by itself; sizes by counting."""
+    """Fold by fold, by the corrected resampled t-test, separately for each table; sizes by counting."""
     tables = list(dict.fromkeys(row["features"] for row in table.rows))
     sizes = sorted({row["hidden"] for row in table.rows if row["method"] in _FITNESSES})
     middle = next(row["hidden"] for row in table.rows if row["method"] == "cut")

@@ -23,7 +23,7 @@ _BEFORE, _AFTER = DISTILLER
 
 
 def measure(*, seed: int, before: str, after: str, layer: int, path: str | Path | None = None) -> dict[str, Any]:
-    """One layer of the two networks: λ_max, ‖W‖_F² and α; None where it was removed or cannot be fitted."""
+    """One layer of the two networks: λ_max, ‖W‖_F² and α; None if it was removed or cannot be fitted."""
     row: dict[str, Any] = {}
     for name, network, number in (("before", before, seed), ("after", after, seed + (after == before))):
         layers = graded(network, path, number).layers
@@ -36,7 +36,7 @@ def measure(*, seed: int, before: str, after: str, layer: int, path: str | Path 
 
 
 def _judge(table: SweepTable) -> Sequence[Finding]:
-    """Layers that live in both networks, pair by pair."""
+    """Layers that are present in both networks, pair by pair."""
 
     def pairs(name: str) -> Any:
         both = [(row[f"before_{name}"], row[f"after_{name}"]) for row in table.rows]

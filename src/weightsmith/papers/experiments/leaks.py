@@ -1,5 +1,5 @@
-"""What the experiments behind figures 6 to 8 of the L4-norm paper share: a network built as the paper builds it, but
-narrower, trained once, converted for every leak and reset, with and without the adjustment."""
+"""Shared parts of the experiments on figures 6 to 8 of the L4-norm paper: a network like the paper's, but narrower,
+trained once, and converted for every leak and reset, with and without the adjustment."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def measure(
     """One leak and reset: threshold factors and smoothings chosen on training images, tested once on the same spikes.
 
     A race on the training images drops settings that are clearly worse, and a grid whose winner lies on its edge grows
-    beyond it, up to ``widen`` times. ``edge`` says whether the factor of a winner lies on the edge still.
+    beyond it, up to ``widen`` times. ``edge`` says whether the factor of a winner still lies on the edge.
     """
     from weightsmith.spiking.sweep.sweeping import spike_sweep
 
@@ -208,14 +208,14 @@ def trend(table: SweepTable) -> Finding:
 
 
 def _none(row: dict[str, Any]) -> bool | None:
-    """True where the interval excludes a gain of a point, False where it excludes none, else None."""
+    """True if the interval excludes a gain of a point, False if it excludes no gain, else None."""
     if row["low"] is None:
         return bool(row["gain"] <= 0)
     return True if row["high"] < _NONE else False if row["low"] > 0 else None
 
 
 def above(row: dict[str, Any]) -> bool | None:
-    """True where the gain is above 0 beyond its interval, False where it is below, else None."""
+    """True if the whole interval of the gain is above 0, False if it is below, else None."""
     if row["low"] is None:
         return None
     return True if row["low"] > 0 else False if row["high"] < 0 else None

@@ -1,4 +1,4 @@
-"""What each link between the workshops is worth: the same chain with it and without it, seed by seed."""
+"""The value of each link between the workshops: the same chain with and without it, seed by seed."""
 
 from __future__ import annotations
 

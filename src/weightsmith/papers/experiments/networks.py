@@ -1,4 +1,4 @@
-"""The trained networks that the experiments on heavy tails look at: files at hand, or small ones trained here."""
+"""The trained networks of the experiments on heavy tails: existing files, or small ones trained here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def network_of(name: str, path: str | Path | None, seed: int = 0) -> nn.Module:
 
 
 def weights_file(name: str, path: str | Path | None) -> Path:
-    """Where the weights of that name are, below ``path`` or ``WEIGHTSMITH_DATA``."""
+    """The path of the weights of that name, under ``path`` or ``WEIGHTSMITH_DATA``."""
     folder = Path(path or os.environ.get("WEIGHTSMITH_DATA") or ".")
     for place in (folder / "weights", folder):
         if (place / f"{name}.safetensors").exists():

@@ -64,7 +64,7 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
 
 
 def _sizes(table: SweepTable) -> Sequence[Finding]:
-    """How many units each method leaves."""
+    """The number of units each method leaves."""
     sizes = sorted({row["hidden"] for row in table.rows})
     left = {
         name: {hidden: float(values(table, f"{name}_units", hidden=hidden).mean()) for hidden in sizes}

@@ -28,7 +28,7 @@ __all__ = ["EXPERIMENT", "measure"]
 
 _FEW, _MANY, _VALIDATED = 100, 1_000, 500
 _BAR = 0.9
-_ARMS = {  # blocks reused, blocks of them drawn anew, widths of new hidden layers
+_ARMS = {  # blocks reused, blocks of them initialised again, widths of new hidden layers
     "kept": (3, 0, ()),
     "drop": (2, 0, ()),
     "replace": (3, 1, ()),
@@ -54,7 +54,7 @@ def measure(
 
     First the head with the base frozen, then with its top two blocks free at 0.3 of the rate; the better of the two on
     validation images is tested. ``epochs_to`` counts epochs of both until 90 % of the validation images are right, one
-    more than all where they never are.
+    more than all if this is never reached.
     """
     from weightsmith.networks.evaluating import evaluate
 

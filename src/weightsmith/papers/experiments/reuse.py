@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DISSIMILAR", "EXPERIMENT", "NETWORK", "SCRATCH", "SIMILAR", "classes_of", "measure", "trained_base"]
 
 SIMILAR, DISSIMILAR, SCRATCH = "other classes", "shuffled pixels", "from scratch"
-"""Bases by what they have learned, and none."""
+"""Bases by their training data, and no base."""
 
 NETWORK = "mlp:128,128,128"
 """The network of the bases, and of the one from scratch."""
@@ -41,7 +41,7 @@ def measure(
 ) -> dict[str, Any]:
     """A new head on the frozen first ``reuse`` layers of an MLP that was trained on similar or dissimilar images.
 
-    The new task are ``images`` images of the last five classes. The similar base has learned the first five; the
+    The new task has ``images`` images of the last five classes. The similar base has learned the first five; the
     dissimilar one has learned these with the pixels of every image in another order, the same for all.
     """
     from weightsmith.networks.evaluating import evaluate

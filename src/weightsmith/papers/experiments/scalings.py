@@ -47,7 +47,7 @@ _SCALES = np.outer((0.06, 0.036), 0.75 ** np.arange(5)).ravel()  # of five compo
 
 
 def overlapping_table(seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """A table of the shape of the paper's: 674 rows of 10 numbers in 7 classes that overlap almost wholly.
+    """A table of the same shape as the paper's: 674 rows of 10 numbers in 7 classes that overlap almost completely.
 
     Normal values about class means that are themselves normal; columns get smaller as principal components do.
     """
@@ -141,7 +141,7 @@ def _machine(features: str, path: str | Path | None, scaling: str, repeat: int, 
 
 
 def _judge(table: SweepTable) -> Sequence[Finding]:
-    """Fold by fold, by the corrected resampled t-test, on each table and scaling by itself."""
+    """Fold by fold, by the corrected resampled t-test, separately for each table and scaling."""
     arms = list(dict.fromkeys((row["features"], row["scaling"]) for row in table.rows))
 
     def column(name: str, arm: tuple[str, str], method: str) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["EXPERIMENT", "MEASURES", "draw", "judge", "measure"]
 
 MEASURES = ("alpha", "alpha_weighted", "alpha_hat_raw", "log_norm", "log_spectral_norm", "stable_rank")
-"""What is read off a network."""
+"""The measures of a network."""
 _NORM = "log_norm"
 
 _BASE: Mapping[str, Any] = {

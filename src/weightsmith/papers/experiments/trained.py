@@ -1,4 +1,4 @@
-"""What the experiments on training share: data read once, a run as a row, and values picked out of a table."""
+"""Shared parts of the experiments on training: data read once, a run as a row, and selected values of a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def training_data(name: str, path: str | Path | None = None, rows: int | None = 
 
 
 def train_row(data: Data, seed: int, **options: Any) -> dict[str, Any]:
-    """One training as a row: how it ended, its accuracies, and the CPU seconds that it took."""
+    """One training as a row: how it ended, its accuracies, and its CPU seconds."""
     from weightsmith.training.sweeping import train_once
 
     started = time.process_time()

@@ -37,7 +37,7 @@ _ARMS = ("scratch", "frozen", "top 1", "top 2", "all")
 
 @dataclasses.dataclass(frozen=True)
 class _Task:
-    """What the arms of one seed share; ``blocks`` is how many the base has."""
+    """The data shared by the arms of one seed; ``blocks`` is the number of blocks of the base."""
 
     name: str
     path: str | Path | None
@@ -63,8 +63,8 @@ def measure(
 ) -> dict[str, Any]:
     """One arm: same network, images, augmentation and seed; ``images`` train, validate and test.
 
-    *scratch* draws all weights anew, three times ``epochs`` with a cosine schedule; *frozen* trains the head alone;
-    *top 1*, *top 2*, *all* go on from it at 0.3 of the rate with so many blocks free.
+    *scratch* initialises all weights and trains three times ``epochs`` with a cosine schedule; *frozen* trains only the
+    head; *top 1*, *top 2*, *all* continue from it at 0.3 of the rate with that many blocks unfrozen.
     """
     from weightsmith.networks import scores
 
@@ -138,7 +138,7 @@ def _fifth(split: Split) -> Split:
 
 
 def _judge(table: SweepTable) -> Sequence[Finding]:
-    """Paired over seeds, on each data set by itself."""
+    """Paired over seeds, separately for each data set."""
     tasks = list(dict.fromkeys(row["task"] for row in table.rows))
 
     def finding(claim: str, arm: str, other: str, about: str) -> Finding:

@@ -16,7 +16,7 @@ __all__ = ["EXPERIMENT", "measure"]
 
 
 def measure(*, seed: int, figure: int, effort: float) -> dict[str, Any]:
-    """Two numbers for each figure; what they are stands at the function that makes them."""
+    """Two numbers for each figure, described at the function that computes them."""
     first, second = (_figure1, _figure2, _figure3, _figure4, _figure5)[figure - 1](seed, effort)
     return {"first": first, "second": second}
 

@@ -17,7 +17,7 @@ __all__ = ["EXPERIMENT", "measure"]
 
 
 def _prepare(work: Path, *, data: str, path: str | Path | None, network: str, epochs: int) -> None:
-    """Train the network of a quick run; the other one is at hand."""
+    """Train the network of a quick run; a full run reads trained weights."""
     if epochs:
         leaks.train_network(work, data=data, path=path, network=network, rows=None, epochs=epochs)
 
@@ -25,13 +25,13 @@ def _prepare(work: Path, *, data: str, path: str | Path | None, network: str, ep
 def measure(
     *, seed: int, data: str, path: str | Path | None, work: Path, weights: str = "", **options: Any
 ) -> dict[str, Any]:
-    """One leak and reset, of the network whose ``weights`` are at hand or of the one trained into ``work``."""
+    """One leak and reset, for the network in the file ``weights`` or the one trained into ``work``."""
     network = weights_file(weights, path) if weights else work
     return leaks.measure(seed=seed, data=data, path=path, work=network, **options)
 
 
 def _judge(table: SweepTable) -> Sequence[Finding]:
-    """Gains over all scenarios and with the leak; what leak and hard reset cost the network that is not adjusted."""
+    """Gains over all scenarios and with the leak; the cost of leak and hard reset without adjustment."""
     rows = {(row["leak"], row["reset"]): row for row in table.rows}
     sides = [leaks.above(row) for row in table.rows]
     images = table.rows[0]["judged_images"]

@@ -1,9 +1,9 @@
 """Train many small networks in one batch: one batched matrix product per step.
 
-A network of a few hundred weights leaves a processor waiting for Python. Here the weights of n networks are stacked (n
-× inputs × units), each network has its own rows in its own order, and their losses are summed: no gradient of one
-depends on another. Adam works elementwise, so that each network trains as it would alone, except for the last bits: the
-same draws as ``weightsmith.train("mlp:…", optimiser="adam")`` with the same seed.
+With a network of a few hundred weights, most of the time is spent in Python. Here the weights of n networks are stacked
+(n × inputs × units), each network has its own rows in its own order, and their losses are summed: no gradient of one
+depends on another. Adam works elementwise, so each network trains as it would alone, except for rounding, with the same
+random draws as ``weightsmith.train("mlp:…", optimiser="adam")`` with the same seed.
 
 Narrower networks are padded with masked units, h·0, through which no gradient flows.
 """
@@ -26,7 +26,7 @@ from weightsmith.papers.study.shallow import Shallow
 __all__ = ["FoldNetwork", "TrainingSettings", "train_batched"]
 
 _MOST_UNITS = 8192  # hidden units of a group: activations of a batch of 32 then stay in the cache
-_LARGEST_SHARE, _LARGEST_REST = 1.25, 8  # how much wider than the narrowest a network of its group may be
+_LARGEST_SHARE, _LARGEST_REST = 1.25, 8  # limits on the width of a network relative to the narrowest of its group
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class FoldNetwork:
 
 
 def train_batched(tasks: Sequence[FoldNetwork], classes: int, recipe: TrainingSettings) -> list[Shallow]:
-    """The trained networks, in the order of ``tasks``; which train in one group depends on their sizes alone."""
+    """The trained networks, in the order of ``tasks``; groups depend on the sizes only."""
     trained: dict[int, Shallow] = {}
     for group in _groups(tasks):
         members = [tasks[index] for index in group]
@@ -60,7 +60,7 @@ def train_batched(tasks: Sequence[FoldNetwork], classes: int, recipe: TrainingSe
 
 
 def _groups(tasks: Sequence[FoldNetwork]) -> list[list[int]]:
-    """Groups of tasks with equally many rows and similar numbers of units, of limited size."""
+    """Groups of limited size, of tasks with the same number of rows and similar numbers of units."""
     groups: list[list[int]] = []
     for index in sorted(range(len(tasks)), key=lambda k: (len(tasks[k].x), tasks[k].units)):
         task, first = tasks[index], tasks[groups[-1][0]] if groups else None
@@ -84,7 +84,7 @@ class _Group:
         self.members, self.classes, self.recipe = members, classes, recipe
         self.widest = max(task.units for task in members)
         self.rows = len(members[0].x)
-        # The networks of one fold share their rows: these are in memory once.
+        # The networks of one fold share their rows, which are in memory only once.
         sources = {id(task.x): task for task in members}
         where = {key: index for index, key in enumerate(sources)}
         self.source = torch.tensor([where[id(task.x)] for task in members])[:, None]
@@ -116,7 +116,7 @@ class _Group:
         return torch.stack([torch.randperm(self.rows, generator=generator) for generator in draws])
 
     def _initial(self) -> list[Tensor]:
-        """The weights that each network would be built with, transposed and padded with zeros."""
+        """The initial weights of each network, transposed and padded with zeros."""
         count, inputs = len(self.members), self.x.shape[2]
         parts = [
             torch.zeros(count, inputs, self.widest),

@@ -67,11 +67,11 @@ class StudyFold:
         self.test_x, self.test_y = np.ascontiguousarray(x[fold.test]), data.y[fold.test]
 
     def task(self, units: int, purpose: str) -> FoldNetwork:
-        """A network to be trained on this fold; those trained from scratch have a seed of their own."""
+        """A network to be trained on this fold; those trained from scratch have a different seed."""
         return FoldNetwork(self.x, self.y, units, subseed(self.plan.seed, purpose, self.repeat, self.number))
 
     def tested(self, network: Shallow) -> float:
-        """Percent right of the test rows."""
+        """The accuracy on the test rows, in percent."""
         return network.accuracy(network.hidden(self.test_x), self.test_y)
 
     def reduced(self, network: Shallow) -> list[StudyRow]:
@@ -104,7 +104,7 @@ class StudyFold:
         return StudyRow(method, network.units, self.repeat, self.number, units, train, test)
 
     def _random(self, guess: Readout, units: int) -> float | None:
-        """The mean test accuracy of random masks of this size; of all units there is one, the network itself."""
+        """The mean test accuracy of random masks of this size; the network's own for all units."""
         if not self.plan.random:
             return None
         if units == guess.units:

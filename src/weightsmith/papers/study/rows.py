@@ -26,12 +26,12 @@ from weightsmith.papers.study.study import Scaling
 __all__ = ["SCALINGS", "StudyData", "read_study_data", "scaled"]
 
 
-_COMPONENTS = (5, 5)  # of LPQ and of PHOG: the paper's
+_COMPONENTS = (5, 5)  # of LPQ and of PHOG, as in the paper
 
 
 @dataclasses.dataclass(frozen=True)
 class StudyData:
-    """Rows with a class each; ``x`` is rows × features, or descriptions of faces, whose components each fold fits."""
+    """Labelled rows; ``x`` is rows × features, or face descriptors, whose components are fitted in each fold."""
 
     name: str
     x: NDArray[np.float32] | FaceFeatures
@@ -45,11 +45,11 @@ class StudyData:
 
     @property
     def features(self) -> int:
-        """How many inputs a network has."""
+        """The number of inputs of a network."""
         return sum(_COMPONENTS) if isinstance(self.x, FaceFeatures) else self.x.shape[1]
 
     def folds(self, count: int, seed: int, repeat: int) -> tuple[Fold, ...]:
-        """Stratified folds, others in each repeat; the same for every network and method."""
+        """Stratified folds, different in each repeat and the same for every network and method."""
         drawn = subseed(seed, "study", repeat)
         if self.groups is not None:
             return group_folds(self.y, self.groups, count, drawn)
@@ -66,7 +66,7 @@ class StudyData:
         return digest_of("\n".join([*map(digest_of, parts), digest_of(self.y), *self.classes]))
 
     def check_folds(self, count: int) -> None:
-        """Every class must have a row in each fold."""
+        """Refuse a class with fewer rows than folds."""
         sizes = np.bincount(self.y, minlength=len(self.classes))
         least = int(sizes.argmin())
         if count > sizes[least]:
@@ -77,10 +77,10 @@ class StudyData:
 
 
 def read_study_data(given: Any) -> StudyData:
-    """All rows of what is given, its splits joined: folds divide them anew.
+    """All rows of ``given``, with its splits joined, since folds divide them again.
 
-    It may be what ``reduce`` takes (a name, a table, arrays …), descriptions of faces, or the file of these. Images
-    become rows of pixels, in [0, 1] where they are bytes.
+    ``given`` may be any data that ``reduce`` accepts (a name, a table, arrays …), face descriptors, or a file of these.
+    Images become rows of pixels, in [0, 1] if they are bytes.
     """
     if isinstance(given, str | Path) and _holds_faces(Path(given)):
         given = FaceFeatures.load(given)
@@ -88,8 +88,8 @@ def read_study_data(given: Any) -> StudyData:
     present = np.unique(data.y)
     if len(present) < 2:
         raise DataMismatch(
-            f"{data.name}: all {len(data)} rows have the class {data.classes[int(present[0])]!r}; with one class only, "
-            "any network is right and nothing tells its units apart"
+            f"{data.name}: all {len(data)} rows have the class {data.classes[int(present[0])]!r}; with one class "
+            "every network is right, and its units cannot be compared"
         )
     return data
 
@@ -99,7 +99,7 @@ def _holds_faces(path: Path) -> bool:
         return False
     with reading(path):
         if not zipfile.is_zipfile(path):
-            return False  # the reader of tables says what is wrong with it
+            return False  # the reader of tables raises the error
         with zipfile.ZipFile(path) as archive:
             return "lpq.npy" in archive.namelist()
 
@@ -121,7 +121,7 @@ def _of_faces(faces: FaceFeatures) -> StudyData:
 def _of_rows(data: Data) -> StudyData:
     parts = list(data.splits.values())
     pixels = torch.cat([part.x for part in parts]).flatten(1)
-    # Bytes become shares of 255; a mean and a deviation would be those of other folds.
+    # Bytes are divided by 255; a stored mean and deviation would come from other folds.
     x = np.ascontiguousarray(NONE.apply(pixels).numpy(), np.float32)
     y = torch.cat([part.y for part in parts]).numpy()
     if not np.isfinite(x).all():
@@ -136,7 +136,7 @@ def _of_rows(data: Data) -> StudyData:
         first = int(steady[0])
         raise DataMismatch(
             f"{data.name}: input column {first + 1} of {x.shape[1]} (the label not counted) is {x[0, first]:g} in "
-            "every row: it tells nothing and cannot be scaled; leave it out (table:PATH,ignore=NAME)"
+            "every row: it has no information and cannot be scaled; leave it out (table:PATH,ignore=NAME)"
         )
     if len(steady):
         notes.append(f"{len(steady)} of {x.shape[1]} pixels have the same value in every image and stay as they are")
@@ -145,15 +145,15 @@ def _of_rows(data: Data) -> StudyData:
     return StudyData(data.name, x, y, classes, tuple(notes), groups)
 
 
-# Feature scalings of a study, fitted on the training rows of a fold alone.
+# Feature scalings of a study, fitted only on the training rows of a fold.
 #
 #     zscore   (x − mean) / deviation        per column, over the training rows
-#     minmax   (x − least) / (most − least)  per column; training rows lie in [0, 1], test rows may lie beside it
+#     minmax   (x − least) / (most − least)  per column; training rows lie in [0, 1], test rows may lie outside
 #     rowl2    x / ‖x‖                       per row; nothing is fitted
 #     none     x
 #
-# The paper of seed 003 says that its features were "normalized" and not how. It decides how many units are near to
-# each other, so it is an option that is recorded with every result.
+# The paper of seed 003 says that its features were "normalized" but not how. The scaling determines how many units are
+# close to each other, so it is an option that is recorded with every result.
 
 
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
@@ -162,7 +162,7 @@ SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 def scaled(x: NDArray[Any], train: NDArray[np.int64], how: Scaling) -> NDArray[np.float32]:
     """All rows of ``x`` (rows × features), scaled by the statistics of the rows ``train``.
 
-    A column that does not vary on those rows is measured from its value there and not stretched.
+    A column that is constant on those rows is shifted by its value there and not rescaled.
 
     >>> x = np.array([[0.0, 1.0], [2.0, 1.0], [6.0, 4.0]])
     >>> scaled(x, np.array([0, 1]), "zscore").tolist(), scaled(x, np.array([0, 1]), "minmax").tolist()
@@ -176,6 +176,6 @@ def scaled(x: NDArray[Any], train: NDArray[np.int64], how: Scaling) -> NDArray[n
     elif how != "none":
         least, most = known.min(axis=0), known.max(axis=0)
         centre, width = (known.mean(axis=0), known.std(axis=0)) if how == "zscore" else (least, most - least)
-        steady = least == most  # asked of the values: a computed deviation of equal ones need not be 0
+        steady = least == most  # compares the values: the computed deviation of equal ones need not be 0
         values = (values - np.where(steady, least, centre)) / np.where(steady, 1.0, width)
     return values.astype(np.float32)

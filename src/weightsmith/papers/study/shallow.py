@@ -34,7 +34,7 @@ class Shallow:
 
     @property
     def units(self) -> int:
-        """How many hidden units there are."""
+        """The number of hidden units."""
         return len(self.inward)
 
     @property
@@ -49,12 +49,12 @@ class Shallow:
         return values
 
     def accuracy(self, hidden: _Floats, labels: NDArray[Any]) -> float:
-        """Percent right of rows whose activations are ``hidden``; of equal scores the first wins."""
+        """The accuracy in percent on rows with the activations ``hidden``; of equal scores the first wins."""
         called = (hidden @ self.outward.T + self.outward_bias).argmax(axis=1)
         return 100.0 * int((called == labels).sum()) / len(labels)
 
     def reduced(self, choice: Choice) -> Shallow:
-        """The network after ``choice``: what goes is merged as its removals say, in order."""
+        """The network after ``choice``: its removals are applied and merged in order."""
         if choice.units != self.units:
             raise UsageError(f"{choice.site}: the choice is for {choice.units} units, the network has {self.units}")
         inward, bias = self.inward.copy(), self.inward_bias.copy()

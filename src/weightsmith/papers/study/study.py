@@ -1,7 +1,7 @@
 """``reduction_study``: the paper's protocol on any table, with the spread, the tests and two more baselines.
 
 For each initial size, repeat and fold one network is trained; every method reduces that same network. The baselines of
-each result are random masks of as many units and a network of that size trained from scratch in the same way.
+each result are random masks of the same size and a network of that size trained from scratch in the same way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ METHODS = (
     "genetic:0",
     "genetic:50",
 )
-"""The four that the paper compares, as it did them."""
+"""The four methods that the paper compares, with its settings."""
 
 
 @verb(types=("reducing.methods",))
@@ -48,22 +48,22 @@ def reduction_study(
     rate: Annotated[float, Range(gt=0), Doc("learning rate of Adam")] = 0.01,
     epochs: Annotated[int, Range(ge=1), Doc("passes over the training rows")] = 300,
     batch: Annotated[int, Range(ge=1), Doc("rows per step of training")] = 32,
-    folds: Annotated[int, Range(ge=2), Doc("parts that each are the test rows once")] = 10,
-    repeats: Annotated[int, Range(ge=1), Doc("divisions into folds, each another one")] = 5,
+    folds: Annotated[int, Range(ge=2), Doc("number of folds; each is the test set once")] = 10,
+    repeats: Annotated[int, Range(ge=1), Doc("number of different divisions into folds")] = 5,
     scaling: Annotated[Scaling, Doc("of the inputs, fitted on the training rows of each fold")] = "zscore",
     activation: Annotated[str, Doc("of the hidden units: sigmoid, tanh, relu …")] = "sigmoid",
     initialiser: Annotated[str | None, Doc("of the weights: torch-default, glorot …", rare=True)] = "torch-default",
     random: Annotated[int, Range(ge=0), Doc("random masks of equal size for comparison")] = 10,
     scratch: Annotated[bool, Doc("train a network of the reduced size for comparison")] = True,
     seed: Seed = 0,
-    workers: Workers = 1,  # noqa: ARG001 (all maps in a verb run there)
+    workers: Workers = 1,  # noqa: ARG001 (all maps in a verb use them)
     cluster: Cluster = None,  # noqa: ARG001
     out: str | Path | None = None,
     progress: StepCallback | bool | None = None,
 ) -> Study:
     """Train networks of one hidden layer by repeated stratified k-fold, reduce each by all ``methods``, and compare.
 
-    All rows of ``data`` are divided anew in each of the ``repeats``. ``scaling`` (``zscore``, ``minmax``, ``rowl2``,
+    All rows of ``data`` are divided again in each of the ``repeats``. ``scaling`` (``zscore``, ``minmax``, ``rowl2``,
     ``none``) is fitted on the training rows of each fold. The networks have ``hidden`` units and are trained by Adam
     with batches of ``batch`` rows. ``random`` masks of equal size, and with ``scratch`` a network of the reduced size
     trained from scratch, are the baselines of every result. With ``out``, a folder, the study is written there as
@@ -95,7 +95,7 @@ def reduction_study(
     )
     known = read_study_data(data)
     known.check_folds(plan.folds)
-    Mlp((1,), activation=activation, initialiser=initialiser)  # a wrong name is refused before anything is trained
+    Mlp((1,), activation=activation, initialiser=initialiser)  # refuse a wrong name before any training
     rows = rows_of(known, plan, None if out is None else Path(out), as_callback(progress))
     study = Study(
         data=known.name,
@@ -116,9 +116,9 @@ def reduction_study(
 
 
 def _deciding(methods: Any) -> tuple[Method, ...]:
-    """The methods of a study, which must decide themselves how much goes; each once."""
+    """The methods of a study, each once; they must determine themselves how much to remove."""
     if not methods:
-        raise UsageError(f"a study needs a method to reduce by, such as {METHODS[1]}")
+        raise UsageError(f"a study needs at least one method, such as {METHODS[1]}")
     for index, method in enumerate(methods):
         if method.needs_target:
             raise UsageError(

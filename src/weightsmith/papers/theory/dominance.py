@@ -1,9 +1,9 @@
 """Figure 3 of the L4-norm paper: two neurons with weights of the same length, and the inputs at which each fires more.
 
 Means alone would put the border between them at the angular midpoint. The neuron with the larger L4 norm, B, has the
-larger variance there, and where the mean stays below the threshold that is what decides: B wins inputs that point
-closer to A. Where the mean is above the threshold it is no longer so; with a hard reset, B even loses ground, because
-more of what goes beyond the threshold is thrown away.
+larger variance there, which decides if the mean stays below the threshold: B also wins inputs that point closer to A.
+If the mean is above the threshold this is no longer so; with a hard reset, B even loses inputs, because more of its
+overshoot beyond the threshold is discarded.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ __all__ = ["LENGTHS", "Dominance", "dominance", "draw_dominance"]
 
 LENGTHS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.4, 2.6, 2.8, 3.0)
 
-_PARTS = 20  # of the time, whose differences tell how sure a winner is
+_PARTS = 20  # parts of the time, whose differences give the standard error
 _SURE = 2.0  # standard errors
-_FINE = 9001  # angles at which the predicted border is looked for, a hundredth of a degree apart
+_FINE = 9001  # angles at which the predicted border is searched, a hundredth of a degree apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +56,11 @@ class Dominance(Record):
     """The data of Figure 3: which of two neurons fires more at each input, and where the border between them is.
 
     Inputs have the length ``lengths[i]`` (input spikes per unit of time) and the angle ``angles[j]`` in degrees.
-    ``rates_a`` and ``rates_b`` are (lengths, angles), in spikes per unit of time; ``lead`` is by how many standard
-    errors B is ahead of A. Borders are angles in degrees: ``midpoint`` where the means are equal, ``border`` where the
+    ``rates_a`` and ``rates_b`` are (lengths, angles), in spikes per unit of time; ``lead`` is the lead of B over A
+    in standard errors. Borders are angles in degrees: ``midpoint`` where the means are equal, ``border`` where the
     simulated rates are, ``predicted`` where the potentials without threshold are equally likely to be above it
-    (lognormal, steady state). The last two are None at a length where one neuron is ahead at all angles, or spikes are
-    too few to tell.
+    (lognormal, steady state). The last two are None at a length where one neuron is ahead at all angles, or
+    there are too few spikes to decide.
     """
 
     angle_a: float
@@ -97,7 +97,7 @@ def dominance(
     duration: float = 20_000.0,
     seed: int = 0,
 ) -> Dominance:
-    """Figure 3: both neurons are shown the same Poisson spikes, at ``points`` angles from 0 to 90° for each length.
+    """Figure 3: both neurons receive the same Poisson spikes, at ``points`` angles from 0 to 90° for each length.
 
     Weights have length 1. The paper gives no numbers: ours are the two vectors of its section 3.3, A = ⟨√½, √½⟩ and
     B = ⟨1, 0⟩, and the threshold and time constant of its Figure 5. ``angle_b`` must be the smaller of the two.
@@ -140,7 +140,7 @@ def dominance(
 
 
 def _in_errors(ahead: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean over the parts divided by its standard error; where that is zero, just sure, or 0 if neither is ahead."""
+    """Mean over the parts divided by its standard error; if that is zero, ``_SURE``, or 0 if neither is ahead."""
     mean, error = ahead.mean(-1), ahead.std(-1, ddof=1) / np.sqrt(ahead.shape[-1])
     lead: NDArray[np.float64] = np.divide(mean, error, out=np.sign(mean) * _SURE, where=error > 0)
     return lead
@@ -161,7 +161,7 @@ def _border(angles: NDArray[np.float64], ahead: NDArray[np.float64]) -> float | 
 def _predicted(length: float, weights: NDArray[np.float64], tau: float, threshold: float) -> float | None:
     angles = np.linspace(0.0, 90.0, _FINE)
     moments = shot_noise(weights[:, None], length * directions(angles), tau)
-    # A unit that no input reaches has no lognormal potential; it is never above the threshold.
+    # A unit without input has no lognormal potential; it is never above the threshold.
     reached = moments.mean > 0
     above = np.zeros_like(moments.mean)
     above[reached] = exceeds(threshold, moments.mean[reached], moments.variance[reached])
@@ -192,7 +192,7 @@ def draw_dominance(*found: Dominance) -> Figure:
             [
                 {"color": _PALE_ORANGE, "label": "A fires more", **mark},
                 {"color": _PALE_BLUE, "label": "B fires more", **mark},
-                {"color": _PALE_GREY, "label": "cannot be told", **mark},
+                {"color": _PALE_GREY, "label": "undecided", **mark},
                 {"label": "angular midpoint", **_MIDPOINT},
                 {"label": "simulated border", **_SIMULATED},
                 {"label": "border by eqs. 1–2, lognormal", **_PREDICTED},
@@ -228,7 +228,7 @@ def _draw_plane(axes: Axes, found: Dominance) -> None:
 
 
 def _edges(middles: NDArray[np.float64], most: float = np.inf) -> NDArray[np.float64]:
-    """The borders between the cells around ascending values; the outer ones end at the limits of the range."""
+    """The borders of cells around ascending values; the outer cells end at the limits of the range."""
     if middles.size == 1:
         return np.array([0.5, 1.5]) * middles
     between = (middles[1:] + middles[:-1]) / 2

@@ -1,7 +1,7 @@
 """Figure 4 of the L4-norm paper: squaring a vector entry by entry turns it towards the nearer axis.
 
-The variance of a potential goes with the cosine between the input λ and w∘w, the mean with that between λ and w. The
-two vectors point the same way along the axes and along ⟨1, 1⟩ only; in between, w∘w lies closer to the axis by
+The variance of a potential depends on the cosine between the input λ and w∘w, the mean on that between λ and w. The two
+vectors have the same direction only along the axes and along ⟨1, 1⟩; in between, w∘w lies closer to the axis by
 
     δ(θ) = arctan(tan² θ) − θ,      θ the angle of w
 """
@@ -29,7 +29,7 @@ __all__ = ["HadamardDrift", "angle_drift", "directions", "draw_hadamard_drift", 
 
 @dataclass(frozen=True, eq=False)
 class HadamardDrift(Record):
-    """The data of Figure 4: vectors (n, 2), their squares entry by entry, by how many degrees these are turned.
+    """The data of Figure 4: vectors (n, 2), their squares entry by entry, and the rotation in degrees.
 
     ``angles`` and ``drift_of_angle`` are the same as a curve from axis to axis, in degrees.
     """
@@ -42,7 +42,7 @@ class HadamardDrift(Record):
 
 
 def angle_drift(weights: ArrayLike) -> NDArray[np.float64]:
-    """By how many degrees w∘w is turned against w, for each vector (…, 2) with entries ≥ 0; positive is away from x.
+    """The rotation of w∘w against w in degrees, for each vector (…, 2) with entries ≥ 0; positive is away from x.
 
     >>> angle_drift([[1.0, 0.0], [1.0, 1.0]]).tolist(), round(float(angle_drift([2.0, 1.0])), 2)
     ([0.0, 0.0], -12.53)
@@ -52,7 +52,7 @@ def angle_drift(weights: ArrayLike) -> NDArray[np.float64]:
         raise DataMismatch(f"vectors in the plane have two entries along their last axis, not shape {w.shape}")
     if (w < 0).any() or not w.any(-1).all():
         raise OptionError(
-            "vectors must have entries ≥ 0 of which one is > 0: others change their quadrant, or have none"
+            "vectors must have entries ≥ 0, at least one of them > 0: squares of others change their quadrant"
         )
     x, y = w[..., 0], w[..., 1]
     drift: NDArray[np.float64] = np.degrees(np.arctan2(y * y, x * x) - np.arctan2(y, x))
@@ -78,7 +78,7 @@ def hadamard_drift(*, points: int = 9, largest: float = 1.2) -> HadamardDrift:
 
 
 def directions(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Vectors (…, 2) of length 1 at angles from 0 to 90°; what rounding makes negative is 0."""
+    """Vectors (…, 2) of length 1 at angles from 0 to 90°; values that rounding makes negative are 0."""
     radians = np.radians(degrees)
     return np.stack([np.cos(radians), np.sin(radians)], axis=-1).clip(0.0)
 

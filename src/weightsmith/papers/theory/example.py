@@ -53,7 +53,7 @@ __all__ = [
 
 RATES, WEIGHTS, TAU = (1.0, 2.0), (2.0, 1.0), 1.0
 
-_SETTLED = 20.0  # time constants after which what is missing of the steady state is below e⁻²⁰
+_SETTLED = 20.0  # time constants after which the distance from the steady state is below e⁻²⁰
 _LEVELS = 161
 
 
@@ -61,8 +61,8 @@ _LEVELS = 161
 class SameMean(Record):
     """The data of Figure 1: input spikes of the two neurons, and mean and variance of their potentials over time.
 
-    ``means`` and ``variances`` are (neurons, times) after eqs. 1 and 2; ``steady_means`` and ``steady_variances`` are
-    where they go. ``spikes`` are the times of one draw of each neuron's input.
+    ``means`` and ``variances`` are (neurons, times) by eqs. 1 and 2; ``steady_means`` and ``steady_variances`` are
+    their limits. ``spikes`` are the times of one draw of each neuron's input.
     """
 
     rates: tuple[float, ...]
@@ -82,8 +82,8 @@ class AboveThreshold(Record):
     """The data of Figure 2: potentials over time, how they are distributed, and how often they are above a threshold.
 
     ``paths`` are (neurons, times), one draw each. ``simulated``, ``lognormal`` and ``normal`` are (neurons, levels):
-    the probability to be above each of ``levels`` in the steady state, by simulation of so many ``trials`` and by the
-    two approximations; ``above_…`` are the same at ``threshold``.
+    the probability to be above each of ``levels`` in the steady state, by simulation of ``trials`` potentials and by
+    the two approximations; ``above_…`` are the same at ``threshold``.
     """
 
     rates: tuple[float, ...]
@@ -108,7 +108,7 @@ class AboveThreshold(Record):
 def same_mean(*, duration: float = 6.0, points: int = 121, seed: int = 0) -> SameMean:
     """Figure 1: mean and variance of the two potentials from 0 to ``duration``, and one draw of their input spikes.
 
-    The paper draws the two neurons; over how long is ours.
+    The two neurons are the paper's; the duration is ours.
 
     >>> example = same_mean()
     >>> example.steady_means, example.steady_variances
@@ -172,7 +172,7 @@ def above_threshold(
 
 
 def _columns() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights and rates as two neurons of one input each."""
+    """Weights and rates as columns: two neurons of one input each."""
     return np.array(WEIGHTS)[:, None], np.array(RATES)[:, None]
 
 
@@ -275,7 +275,7 @@ def _draw_shares(axes: Axes, example: AboveThreshold, index: int, colour: str) -
 
 
 def _draw_tails(axes: Axes, example: AboveThreshold) -> None:
-    """The probability to be above each level, on a logarithmic scale down to what the trials can show."""
+    """The probability to be above each level, on a logarithmic scale down to the resolution of the trials."""
     least = 20 / example.trials
     for index, colour in enumerate(_NEURONS):
         for values, style, width in (

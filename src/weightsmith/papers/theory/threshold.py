@@ -1,9 +1,9 @@
 """Figure 5 of the L4-norm paper: the threshold that would make two neurons fire equally often.
 
-A neuron with weights ⟨1, 0⟩ keeps its threshold. Another one of the same length is swept from 0 to 90°, and both are
-shown the input half-way between them, for which their mean potentials are equal. What the other one needs for its
-threshold to fire as often depends on its variance, and this on the input: the threshold is not a function of the L4
-norm, which takes the same values before and after 45°. The paper calls that a hysteresis.
+A neuron with weights ⟨1, 0⟩ keeps its threshold. Another one of the same length is swept from 0 to 90°, and both
+receive the input half-way between them, for which their mean potentials are equal. The threshold at which the other one
+fires as often depends on its variance, and this on the input: the threshold is not a function of the L4 norm, which
+takes the same values before and after 45°. The paper calls that a hysteresis.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class ThresholdSweep(Record):
 
     ``needed`` is the simulated threshold, the mean over ``repeats``, and ``error`` its standard error. Predicted are
 
-    - ``by_norms``    ‖w‖₂ + ‖w‖₄: the paper's dots, stretched so that it is right at 0°
-    - ``by_l4``       μ + (‖w‖₄/‖w₀‖₄)(θ₀ − μ): eq. 6 with the static neuron (w₀, θ₀) for the average of a layer
+    - ``by_norms``    ‖w‖₂ + ‖w‖₄: the paper's dots, scaled to be exact at 0°
+    - ``by_l4``       μ + (‖w‖₄/‖w₀‖₄)(θ₀ − μ): eq. 6 with the static neuron (w₀, θ₀) as the average of a layer
     - ``by_moments``  μ + (σ/σ₀)(θ₀ − μ): the same with the standard deviations that eq. 2 gives for this input
 
     ``rates`` are those of the static neuron, ``means`` the common μ of both.

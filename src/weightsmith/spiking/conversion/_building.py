@@ -29,7 +29,7 @@ def built(flow: Flow) -> tuple[tuple[Node, ...], dict[str, str]]:
     for node in flow.graph.graph.nodes:
         reads = [other for other in node.all_input_nodes if other in signals]
         if node.op not in ("call_module", "call_function", "call_method") or node in flow.values or not reads:
-            continue  # an output, a plain value, or a constant, which is refused where it is used
+            continue  # an output, a plain value, or a constant; using a constant is refused later
         rule = RULES.get(kind_of(node, flow.modules) or "")
         if rule is None:
             raise _refusal(node, flow.modules)
@@ -59,7 +59,7 @@ def _only_output(flow: Flow, signals: dict[fx.Node, str]) -> fx.Node:
     (end,) = (node for node in flow.graph.graph.nodes if node.op == "output")
     result = end.args[0]
     if not isinstance(result, fx.Node) or result not in signals:
-        raise UsageError("the network must give one tensor, one score per class, that comes from its input")
+        raise UsageError("the network must return one tensor computed from its input, with one score per class")
     return result
 
 
@@ -75,7 +75,7 @@ def _reached(made: dict[str, Node], last: str) -> tuple[Node, ...]:
 def _with_layers(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """Populations with the name of the layer they threshold: after a residual add, the deepest one.
 
-    Deep means behind many populations; of several that are equally deep it is the last.
+    Depth is the number of populations before a layer; of several equally deep layers the last is taken.
     """
     depth = {INPUT: 0}
     layer: dict[str, tuple[int, int, str]] = {INPUT: (0, -1, "")}
@@ -97,11 +97,11 @@ def _with_layers(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 # Kinds that cannot be converted, and what to do instead.
 
 
-_SCORES = "softmax inside: take it off, the scores before it suffice"
+_SCORES = "remove the softmax, the scores before it suffice"
 _ACTIVATION = "only ReLU converts (or ReLU6): a spike rate is max(0, x) of its input; train with ReLU"
 _NORM = "normalises by the values of each image, which spikes do not carry; use batch norm, which is folded away"
 _CONVOLUTION = "of the convolutions only Conv1d and Conv2d convert"
-_PRODUCT = "multiplies signals with each other, as attention does, which neurons that add up cannot"
+_PRODUCT = "multiplies signals with each other, as attention does, but neurons can only add them"
 _REASONS: dict[str, str] = {
     **dict.fromkeys(("softmax", "logsoftmax", "softmax2d", "softmin"), _SCORES),
     **dict.fromkeys(
@@ -125,13 +125,13 @@ _REASONS: dict[str, str] = {
     ),
 }
 _OTHER = (
-    "has no spiking form here; what has: Linear, Conv1d, Conv2d, folded batch norm, ReLU, ReLU6, average and max "
+    "has no spiking form here; supported are Linear, Conv1d, Conv2d, folded batch norm, ReLU, ReLU6, average and max "
     "pooling, residual adds, joined channels, flatten, dropout"
 )
 
 
 def _refusal(node: fx.Node, modules: Mapping[str, nn.Module]) -> UsageError:
-    """The error that names a node of a kind that does not convert."""
+    """The error for a node of a kind that cannot be converted."""
     module = module_of(node, modules)
     if module is not None:
         name = type(module).__name__
@@ -148,7 +148,7 @@ _PRODUCTS = {
 
 
 def check_products(graph: fx.GraphModule) -> None:
-    """Refuse products of signals, such as attention written by hand, before what prepares them is refused."""
+    """Refuse products of signals, such as hand-written attention, before the operations that lead to them are."""
     signals: set[fx.Node] = set()
     for node in graph.graph.nodes:
         reads = [other for other in node.all_input_nodes if other in signals]

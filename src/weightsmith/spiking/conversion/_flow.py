@@ -19,10 +19,10 @@ __all__ = ["Call", "Flow", "flow_of"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Flow:
-    """For every node of ``graph`` either the shape it gives for one image, or the plain value (a size, a number).
+    """For every node of ``graph`` either its output shape for one image, or its plain value (a size, a number).
 
-    ``entry`` is where the input comes in, behind what makes sequences or images of rows. With ``sequences`` it is
-    (channels, length), and every signal of that form is taken for an image of height 1.
+    ``entry`` is the node at which the input enters, after reshapes of rows into sequences or images. With ``sequences``
+    its shape is (channels, length), and every such signal is treated as an image of height 1.
     """
 
     graph: fx.GraphModule
@@ -41,8 +41,8 @@ class Flow:
 class Call:
     """One call in the data flow: a module, a function or a method, and the signals that it reads.
 
-    ``signals`` maps every node so far that carries a signal to the name of the spiking node that gives it, ``made`` the
-    nodes of the spiking network so far.
+    ``signals`` maps every node so far that carries a signal to the name of the spiking node that computes it; ``made``
+    has the nodes of the spiking network so far.
     """
 
     node: fx.Node
@@ -72,11 +72,11 @@ class Call:
         """The node whose signal it reads."""
         first = self.argument(0, "input")
         if not self.is_signal(first):
-            raise self.refuse("reads what does not come from the input of the network")
+            raise self.refuse("reads values that do not come from the network's input")
         return first
 
     def is_signal(self, value: Any) -> TypeGuard[fx.Node]:
-        """Whether an argument carries a signal from the input of the network, and is no constant."""
+        """Whether an argument carries a signal from the network's input and is not a constant."""
         return isinstance(value, fx.Node) and value in self.signals
 
     @property
@@ -86,7 +86,7 @@ class Call:
 
     @property
     def entering(self) -> Node | None:
-        """The node that gives the signal it reads; None if it is the input."""
+        """The node whose signal it reads; None for the input."""
         return self.made.get(self.source)
 
     @property
@@ -96,7 +96,7 @@ class Call:
 
     @property
     def after(self) -> Shape:
-        """The shape of what it gives, for one image."""
+        """Its output shape for one image."""
         return self.flow.shapes[self.node]
 
     def refuse(self, reason: str) -> UsageError:
@@ -129,7 +129,7 @@ _RESHAPING = {torch.reshape, torch.unflatten, torch.unsqueeze, "reshape", "unfla
 
 
 def _reshapes(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
-    """Whether a node leaves values in their order and gives them other dimensions."""
+    """Whether a node only reshapes: the values keep their order."""
     picks_none = node.target is operator.getitem and None in (node.args[1] if isinstance(node.args[1], tuple) else ())
     return picks_none or node.target in _RESHAPING or isinstance(module_of(node, modules), nn.Unflatten)
 

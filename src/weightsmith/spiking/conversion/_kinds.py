@@ -20,7 +20,7 @@ _MODULES: tuple[tuple[type[nn.Module], str], ...] = (
     (nn.Conv1d, "convolution"),
     (nn.Conv2d, "convolution"),
     (nn.ReLU, "relu"),
-    (nn.Hardtanh, "relu"),  # and ReLU6, which is one
+    (nn.Hardtanh, "relu"),  # includes ReLU6, a subclass
     (nn.AvgPool1d, "average"),
     (nn.AvgPool2d, "average"),
     (nn.AdaptiveAvgPool1d, "adaptive"),
@@ -112,6 +112,6 @@ def called(node: fx.Node, modules: Mapping[str, nn.Module]) -> str:
 
 
 def _plain_name(node: fx.Node) -> str:
-    """The name of a function; torch gives those that choose between two the name ``fn``."""
+    """The name of a function; torch calls functions that dispatch between two others ``fn``."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "fn")
     return node.name.rstrip("_0123456789") if name == "fn" else name

@@ -24,7 +24,7 @@ __all__ = ["RULES"]
 
 # Selection and zero padding of channels and pixels, as 1×1 synapses of weight one.
 #
-# Shortcuts without parameters consist of these: every second pixel, and zero channels on both sides.
+# Parameter-free shortcuts consist of these: every second pixel, and zero channels on both sides.
 
 
 _EVERYTHING = slice(None)
@@ -32,7 +32,7 @@ _EVERYTHING = slice(None)
 
 @dataclasses.dataclass(frozen=True)
 class _Choice:
-    """Channel by channel of what comes out: the channel of ``count`` that it takes, or None for zeros."""
+    """For each output channel the input channel (of ``count``) it copies, or None for zeros."""
 
     source: str
     count: int
@@ -62,7 +62,7 @@ def _sliced(call: Call) -> list[Node]:
 
 
 def _padded(call: Call) -> list[Node]:
-    """``pad`` with zeros, around the image or on channels; right after a slice the two are one."""
+    """``pad`` with zeros, around the image or on channels; merged with a slice right before it."""
     if call.option(2, "mode", "constant") != "constant" or call.option(3, "value", 0):
         raise call.refuse("only padding with zeros converts")
     margins = list(call.module.padding if call.module is not None else call.argument(1, "pad"))
@@ -70,7 +70,7 @@ def _padded(call: Call) -> list[Node]:
         margins[2:2] = (0, 0)
     left, right, top, bottom, front, back, *more = margins + [0] * (6 - len(margins))
     if len(call.before) != 3 or more or min(margins) < 0 or (left, top) != (right, bottom):
-        raise call.refuse(f"only equal margins on both sides of an image, or channels of zeros, convert, not {margins}")
+        raise call.refuse(f"only equal padding on both sides of an image, or zero channels, convert, not {margins}")
     inner = dataclasses.replace(call, node=call.read)
     follows = kind_of(inner.node, call.flow.modules) == "slice" and not (top or left)
     choice = _slice(inner) if follows else _every(call)
@@ -88,7 +88,7 @@ def _slice(call: Call) -> _Choice:
         index[2:2] = (_EVERYTHING,)
     rows, channels, *space = index + [_EVERYTHING] * (4 - len(index))
     if rows != _EVERYTHING or any(part.start or part.stop is not None for part in space):
-        raise call.refuse("only slices of channels and every n-th pixel from the first on convert")
+        raise call.refuse("only slices of channels, and every n-th pixel starting at the first, convert")
     every = _every(call)
     stride = (space[0].step or 1, space[1].step or 1)
     return dataclasses.replace(every, channels=every.channels[channels], stride=stride)
@@ -142,7 +142,7 @@ def _relu(call: Call) -> list[Node]:
     ceiling = _ceiling(call)
     if isinstance(call.entering, Neurons):
         if ceiling < call.entering.ceiling:
-            raise call.refuse(f"it clips what {call.entering.name} gives; write one ReLU6 in place of the two")
+            raise call.refuse(f"it clips the output of {call.entering.name}; use one ReLU6 in place of both")
         return []
     return [Neurons(call.name, call.source, torch.ones(call.before[0]), ceiling=ceiling)]
 
@@ -151,11 +151,11 @@ _SIX = 6.0
 
 
 def _ceiling(call: Call) -> float:
-    """Where the values are clipped: 6 for ReLU6, infinity for a ReLU."""
+    """The value at which activations are clipped: 6 for ReLU6, infinity for a ReLU."""
     if isinstance(call.module, nn.Hardtanh):
         if call.module.min_val != 0 or not call.module.max_val > 0:
             raise call.refuse(
-                f"it clips between {call.module.min_val:g} and {call.module.max_val:g}; only from 0 on, as ReLU6 does"
+                f"it clips between {call.module.min_val:g} and {call.module.max_val:g}; the lower limit must be 0"
             )
         return float(call.module.max_val)
     return _SIX if call.node.target is functional.relu6 else math.inf
@@ -167,7 +167,7 @@ def _average(call: Call) -> list[Node]:
         raise call.refuse("divisor_override is not supported; scale the result instead")
     if any(padding) and not call.option(5, "count_include_pad", True):
         raise call.refuse(
-            "count_include_pad=False with padding divides windows at the edge by other numbers; set it True"
+            "count_include_pad=False with padding divides windows at the edge by a smaller number; set it to True"
         )
     return [Pool(call.name, call.source, *_windows(call, padding, 4))]
 
@@ -186,7 +186,7 @@ def _windows(call: Call, padding: Pair, ceil_index: int) -> tuple[Pair, Pair, Pa
     kernel, stride = _pair(call, size), _pair(call, call.option(2, "stride") or size)
     inside = [(call.before[1 + k] + 2 * padding[k] - kernel[k]) // stride[k] + 1 for k in (0, 1)]
     if call.option(ceil_index, "ceil_mode", False) and list(call.after[1:]) != inside:
-        raise call.refuse("ceil_mode=True adds windows that reach over the edge; pad the image instead")
+        raise call.refuse("ceil_mode=True adds windows that extend beyond the edge; pad the image instead")
     return kernel, stride, padding
 
 
@@ -216,7 +216,7 @@ def _flatten(call: Call) -> list[Node]:
     if call.after == call.before:
         return []
     flat = call.after == (math.prod(call.before),)
-    # squeeze(3).squeeze(2) gets there in two steps; the last one is held to it.
+    # squeeze(3).squeeze(2) flattens in two steps; only the result of the last is checked.
     step = all(kind_of(reader, call.flow.modules) == "flatten" for reader in call.node.users)
     if not flat and not (step and math.prod(call.after) == math.prod(call.before)):
         raise call.refuse(f"only flattening to (n, -1) converts, not {call.before} to {call.after}")
@@ -224,7 +224,7 @@ def _flatten(call: Call) -> list[Node]:
 
 
 def _join(_call: Call) -> list[Node]:
-    """Left for its size only: signals that are read have been taken apart."""
+    """Kept for its size only: the signals it joins have been separated already."""
     return []
 
 
@@ -232,12 +232,12 @@ def _add(call: Call) -> list[Node]:
     first, second = call.argument(0, "input"), call.argument(1, "other")
     if not (call.is_signal(first) and call.is_signal(second)):
         constant = second if call.is_signal(first) else first
-        if isinstance(constant, numbers.Real) and constant == 0:  # Python's sum() begins with it
+        if isinstance(constant, numbers.Real) and constant == 0:  # Python's sum() starts with it
             return []
-        raise call.refuse("adds a constant; give it to the layer before as its bias")
+        raise call.refuse("adds a constant; make it the bias of the layer before")
     one, other = call.flow.shapes[first], call.flow.shapes[second]
     if one != other:
-        raise call.refuse(f"adds signals of the shapes {one} and {other}; they must be equal")
+        raise call.refuse(f"adds signals of shapes {one} and {other}, which must be equal")
     alpha = float(call.argument(2, "alpha", 1))
     if alpha == 1:
         return [Add(call.name, (call.signals[first], call.signals[second]))]
@@ -271,7 +271,7 @@ def _scaled(call: Call, signal: fx.Node, factor: float, suffix: str = "") -> Sca
 
 
 def _pair(call: Call, value: Any, across: int = 1) -> Pair:
-    """Sizes by height and width; those of sequences have the height ``across``."""
+    """Sizes as (height, width); for sequences the height is ``across``."""
     several = (value, value) if isinstance(value, int) else (*value, *value)
     return (across if call.flow.sequences else int(several[0])), int(several[1])
 

@@ -1,11 +1,11 @@
 """Fold spike amplitudes into the weights that read the spikes.
 
-Neurons give spikes of size 1. If a spike of channel c represents a value a_c (its threshold, when rates shall equal
+Neurons give spikes of size 1. If a spike of channel c represents a value a_c (its threshold, if rates are to equal
 activations), everything that reads it must see a_c·spike:
 
     synapses     W[:, c] ← a_c · W[:, c]            (with groups, the columns of c's own group)
     scales       factor_c ← a_c · factor_c
-    pools, gates and flattening pass the amplitude on to those that read them;
+    pools, gates and flattening pass the amplitude on to their readers;
     sums, neurons and the output read raw values, so that a scale is put before them
 """
 
@@ -28,8 +28,8 @@ __all__ = ["with_amplitudes"]
 def with_amplitudes(network: SpikingNetwork, amplitudes: Mapping[str, Tensor]) -> SpikingNetwork:
     """The network in which a spike of population p, channel c, is worth ``amplitudes[p][c]``.
 
-    ``INPUT`` may be named too, for inputs that are encoded smaller than they are. Amplitudes that a population has
-    already are multiplied. New scales are called after what they scale: ``name*scale``.
+    ``INPUT`` may be named too, for inputs whose encoding scales them down. Existing amplitudes of a population are
+    multiplied. New scales are named after the node they scale: ``name*scale``.
     """
     _check(network, amplitudes)
     worth = {name: values for name, values in amplitudes.items() if bool((values != 1).any())}
@@ -74,7 +74,7 @@ class _Folding:
         self.nodes.append(node)
 
     def settle(self, name: str) -> str:
-        """The name under which raw values of ``name`` can be read."""
+        """The name of the node that gives the values of ``name`` with all amplitudes applied."""
         amplitude = self._carried.get(name)
         if amplitude is None:
             return name
@@ -104,4 +104,4 @@ def _check(network: SpikingNetwork, amplitudes: Mapping[str, Tensor]) -> None:
             raise UnknownName("population", name, names)
         channels = network.shapes[name][0]
         if tuple(values.shape) != (channels,) or not bool((values.isfinite() & (values > 0)).all()):
-            raise DataMismatch(f"{name}: its amplitudes must be {channels} positive numbers, one per channel")
+            raise DataMismatch(f"{name}: amplitudes must be {channels} positive numbers, one per channel")

@@ -1,13 +1,13 @@
 """Threshold balancing: choose the thresholds of a converted network from its activations or currents.
 
-``percentile``: from the activations of the plain network. A threshold is a high percentile of what the ReLU gives, and
+``percentile``: from the activations of the plain network. A threshold is a high percentile of the ReLU's outputs, and
 a spike is worth its threshold, so that rate · threshold equals the activation; biases flow as currents at every step.
 Starting at half a threshold rounds rates to the nearest instead of down.
 
-``mse``: thresholds for a number of steps (``squared_error.py``): the least squared error of what so many steps can say.
-Else as ``percentile``.
+``mse``: thresholds with the least squared error of the values that a given number of steps can represent
+(``squared_error.py``). Otherwise as ``percentile``.
 
-``max-current``: the way of the L4-norm paper (seed 000). Spikes are worth 1, and the threshold of a layer is the
+``max-current``: the method of the L4-norm paper (seed 000). Spikes are worth 1, and the threshold of a layer is the
 largest current that ever reaches it (``max_current.py``), times one factor for all layers.
 
 >>> Balance.parse("max-current:factor=0.7")
@@ -70,7 +70,7 @@ class Percentile(Balance, name="percentile"):
 
 
 class Mse(Balance, name="mse"):
-    """Thresholds with the least squared error of what the steps of the run can say; a spike is worth its threshold."""
+    """Thresholds with the least squared error for the steps of the run; a spike is worth its threshold."""
 
     images: int = param(default=256, ge=1, doc="training images to use")
     samples: int = param(default=8192, ge=1, doc="activations sampled per channel")
@@ -104,7 +104,7 @@ class ThresholdRange(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Balanced:
-    """The network with its thresholds, what they are, and what had to be decided on the way."""
+    """The network with its thresholds, their ranges, and notes on how they were found."""
 
     network: SpikingNetwork
     notes: tuple[str, ...]
@@ -122,8 +122,8 @@ def balanced(
 ) -> Balanced:
     """Find thresholds for ``converted`` on training inputs ``x`` as they come from the data.
 
-    From more inputs than the method needs, ``seed`` draws; it also draws the spikes of Poisson inputs. ``steps``, the
-    length of the run, is needed by ``Mse``. ``progress`` is called with (parts done, parts in all).
+    If there are more inputs than the method needs, a sample is drawn by ``seed``, as are the spikes of Poisson inputs.
+    ``steps``, the length of the run, is needed by ``Mse``. ``progress`` is called with (parts done, parts in all).
     """
     if len(x) == 0:
         raise UsageError("there are no calibration images; balancing needs some of the training data")
@@ -165,7 +165,7 @@ def _by_squared_error(
     if steps is None:
         raise UsageError("mse finds thresholds for a number of steps: give steps")
     if isinstance(network.neuron, Graded):
-        raise UsageError(f"mse is made for spikes of one size, not for {network.neuron}; use balance=percentile")
+        raise UsageError(f"mse needs spikes of one size, not {network.neuron}; use balance=percentile")
     ratios = torch.linspace(balance.least, 1, balance.ratios)
     thresholds = {}
     for name, samples in sampled_activations(converted, x, balance.samples, seed=seed, progress=progress).items():
@@ -180,7 +180,7 @@ def _placed(network: SpikingNetwork, thresholds: Mapping[str, Tensor], factor: f
     """The network with these thresholds, a spike being worth its threshold."""
     start = 0.5 if half and not isinstance(network.neuron, Graded) else 0.0
     placed = network.replaced(
-        # A threshold is the most that a rate can say: where the network clips, so must the neurons.
+        # A threshold is the largest value of a rate: where the network clips, the neurons must clip too.
         dataclasses.replace(
             node,
             threshold=(thresholds[node.name] * factor).clamp(max=node.ceiling).to(node.threshold.dtype),
@@ -215,8 +215,8 @@ def _without_zeros(node: Neurons, found: Tensor, notes: list[str]) -> Tensor:
     name, many = _named(node), len(found)
     if not bool((found > 0).any()):
         raise DataMismatch(
-            f"dead layer: {name} gives nothing but zeros on the calibration images, so that it has no threshold; "
-            "look at its weights and biases, or give other images"
+            f"dead layer: {name} gives only zeros on the calibration images, so no threshold can be found; "
+            "check its weights and biases, or use other images"
         )
     silent = found <= 0
     found = torch.where(silent, found.max(), found)
@@ -232,17 +232,17 @@ def _by_current(
     network: SpikingNetwork, balance: MaxCurrent, x: Tensor, seed: int, progress: StepCallback | None
 ) -> tuple[SpikingNetwork, list[str]]:
     if isinstance(network.neuron, Graded):
-        raise UsageError(f"max-current is made for spikes that are worth 1, not for {network.neuron}; use percentile")
+        raise UsageError(f"max-current needs spikes that are worth 1, not {network.neuron}; use balance=percentile")
     clipped = next((node for node in network.populations if math.isfinite(node.ceiling)), None)
     if clipped is not None:
         raise UsageError(
-            f"{clipped.name} is clipped at {clipped.ceiling:g}, for which max-current has no place, since a spike is "
+            f"{clipped.name} is clipped at {clipped.ceiling:g}, which max-current cannot represent, since a spike is "
             "worth 1; use balance=percentile"
         )
     for node in network.synapses:
         if node.bias is not None and bool((node.bias != 0).any()):
             raise UsageError(
-                f"{node.name} has a bias (or a batch norm folded into it), for which max-current is not made; use "
+                f"{node.name} has a bias (or a batch norm folded into it), which max-current does not support; use "
                 "balance=percentile, or train without bias and batch norm"
             )
     fixed = in_residual_blocks(network.nodes) if balance.blocks == "one" else set()
@@ -262,7 +262,7 @@ def _by_current(
 
 
 def threshold_range(node: Neurons) -> ThresholdRange:
-    """Least, median and largest threshold of a population."""
+    """Smallest, median and largest threshold of a population."""
     values = node.threshold.double()
     return ThresholdRange(node.layer, float(values.min()), float(values.median()), float(values.max()))
 
@@ -298,9 +298,9 @@ class RunningPercentile:
         self._kept = pool.topk(min(self._keep, pool.shape[1]), dim=1).values
 
     def value(self) -> Tensor:
-        """The percentile of every row, once all values are there."""
+        """The percentile of every row, once all values have been added."""
         if self._missing:
-            raise UsageError(f"{self._missing} of the values are missing: their percentile is not known yet")
+            raise UsageError(f"{self._missing} values have not been added yet: the percentile is not known")
         high, low = (self._kept[:, max(0, self._keep - back)].double() for back in (2, 1))
         share = self._rank - math.floor(self._rank)
         return torch.lerp(low, high, share)
@@ -326,7 +326,7 @@ def activation_levels(
     per_channel: bool = True,
     progress: StepCallback | None = None,
 ) -> dict[str, _Level]:
-    """For every population the percentile of what its ReLU gives in the plain network, over images and positions.
+    """For every population the percentile of its ReLU's outputs in the plain network, over images and positions.
 
     ``x`` are inputs as they come from the data.
     """

@@ -1,19 +1,19 @@
-"""Calibration: few steps distort what a layer says; its biases, or its weights too, are moved until it says the same.
+"""Calibration: few steps distort the outputs of a layer; its biases (and weights) are adjusted to correct them.
 
-One pass on unlabelled training rows, layer by layer, each on its real inputs: the spikes of layers that are final.
-With a the activations of the network and ŷ what the spikes of a population say of them (their mean, or for graded
-neurons their sum, times what a spike is worth):
+One pass on unlabelled training rows, layer by layer, each on its real inputs: the spikes of the layers already done.
+With a the activations of the network and ŷ the values that the spikes of a population represent (their mean, or for
+graded neurons their sum, times the value of a spike):
 
 ``bias``      twice: b ← b + mean over images and positions of (a − ŷ), channel by channel
 
-``weights``   first, except for layers that read the input and the last one, least squares. With X the patches of what
-              the spikes say of the layer's input and a 1, y = XW the values that the layer makes of it, and N rows:
+``weights``   first, except for layers that read the input and the last one, least squares. With X the patches of the
+              layer's input as the spikes represent it, and a column of ones, y = XW the layer's output, and N rows:
 
                   target = a where a > 0, else min(y, 0)        ΔW = (XᵀX/N + λI)⁻¹ Xᵀ(target − y)/N
 
               λ is ``ridge`` times the mean diagonal of XᵀX/N. Then the biases as above.
 
-The biases of the last layer are moved once, so that its mean scores are those of the network. (Bias correction: Li et
+The biases of the last layer are adjusted once, so that its mean scores equal the network's. (Bias correction: Li et
 al., "A free lunch from ANN", ICML 2021; least squares on real inputs: as in layer-wise quantisation of networks.)
 
 >>> Calibrate.parse("weights:ridge=0.02")
@@ -55,8 +55,8 @@ __all__ = [
 ]
 
 _PASSES = 2
-_BLOCK = 32  # images whose patches are laid out together
-_NEAR = 2_000_000  # values that are computed together
+_BLOCK = 32  # images whose patches are unfolded together
+_NEAR = 2_000_000  # values computed together, which fit in the cache
 
 
 class Calibrate(Option, family="calibrate"):
@@ -64,26 +64,26 @@ class Calibrate(Option, family="calibrate"):
 
 
 class CalibrateBias(Calibrate, name="bias"):
-    """Biases are moved until every channel says on average what the network says."""
+    """Biases are adjusted so that the mean of every channel equals that of the network."""
 
     images: int = param(default=256, ge=1, doc="training images to use, without their labels")
 
 
 class CalibrateWeights(Calibrate, name="weights"):
-    """Weights are fitted by least squares to what the network computes, then biases are moved."""
+    """Weights are fitted to the network's values by least squares, then biases are adjusted."""
 
     ridge: float = param(default=0.01, gt=0, doc="penalty on the change, as a share of the mean square of an input")
-    positions: int = param(default=48_000, ge=1, doc="positions of a layer that the fit looks at")
+    positions: int = param(default=48_000, ge=1, doc="positions of a layer used in the fit")
     images: int = param(default=512, ge=1, doc="training images to use, without their labels")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerCalibration(Record):
-    """What moved in one layer.
+    """The changes in one layer.
 
-    ``weights`` is ‖ΔW‖/‖W‖ (None where they stayed), ``bias`` the root mean square of the changes of its biases over
-    that of its activations. ``before`` and ``after`` are the root mean square over channels of the mean error of what
-    the population says, over that of its activations: before any bias moved, and at the end.
+    ``weights`` is ‖ΔW‖/‖W‖ (None if unchanged), ``bias`` the root mean square of the changes of its biases. ``before``
+    and ``after`` are the root mean square over channels of the population's mean error, before any bias was changed
+    and at the end. All but ``weights`` are relative to the root mean square of the activations.
     """
 
     layer: str
@@ -96,7 +96,7 @@ class LayerCalibration(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Calibration(Record):
-    """A calibration: rows used, steps it was made for, and what moved, layer by layer."""
+    """A calibration: rows used, steps of the run, and the changes in each layer."""
 
     images: int
     steps: int
@@ -113,19 +113,19 @@ def calibrated(
     seed: int = 0,
     progress: StepCallback | None = None,
 ) -> tuple[SpikingNetwork, Calibration, tuple[str, ...]]:
-    """``network``, which is balanced, with biases (and weights) such that it says in ``steps`` what ``plain`` says.
+    """The balanced ``network`` with biases (and weights) adjusted to give in ``steps`` steps the values of ``plain``.
 
-    ``plain`` is the converted network before it was balanced: with ReLUs for neurons it computes what the original
-    computes. ``x`` are unlabelled training inputs as they come from the data. The third result are notes: layers that
-    could not be calibrated, and why.
+    ``plain`` is the converted network before it was balanced: with ReLUs for neurons it computes the same as the
+    original. ``x`` are unlabelled training inputs as they come from the data. The third result is the notes: layers
+    that could not be calibrated, and why.
     """
     if len(x) == 0:
         raise UsageError("there are no calibration images; calibration needs some of the training data")
     for node in network.populations:
         if node.amplitude is None:
             raise UsageError(
-                f"{node.name}: a spike is worth no activation here, so that nothing can be calibrated; thresholds by "
-                "balance=percentile or mse give it a worth"
+                f"{node.name}: the value of a spike is not known, so it cannot be calibrated; use "
+                "balance=percentile or mse, which set it"
             )
     with torch.no_grad(), pinned_threads(1):
         work = _Work(network, plain, how, x, steps=steps, seed=seed)
@@ -155,7 +155,7 @@ class _Work:
         self._source = source_of(network, x, seed, 0)
         self._activations = _Activations(plain, self._source.x)
         self._once = isinstance(network.neuron, Graded)
-        # What one in the sum of a population's spikes is worth, in thresholds.
+        # The value of 1 in the sum of a population's spikes, in thresholds.
         self._share = 1 / network.neuron.largest if self._once else 1 / steps
         self._trains: dict[str, NDArray[Any]] = {}
         self._sums: dict[str, NDArray[np.float32]] = {}
@@ -188,10 +188,10 @@ class _Work:
         self._keep(node, spikes, said)
 
     def last(self) -> None:
-        """Move the biases of the last layer by the mean error of the scores."""
+        """Shift the biases of the last layer by the mean error of the scores."""
         node = self.network.nodes[-1]
         if not isinstance(node, Synapses):
-            self.notes.append(f"{node.name} was not calibrated: it is no layer with weights")
+            self.notes.append(f"{node.name} was not calibrated: it has no weights")
             return
         target = self._activations.after(node.name)
         values = self._computed(node.name, self._trains, self._steps)
@@ -202,7 +202,7 @@ class _Work:
         self.layers.append(LayerCalibration(node.name, "", None, _rms(error) / size, _rms(error) / size, 0.0))
 
     def _fit(self, node: Neurons, synapses: Synapses, target: NDArray[Any]) -> float | None:
-        """Least squares on what spikes say of the layer's input; the relative change of the weights."""
+        """Least squares on the layer's input as spikes represent it; returns the relative change of the weights."""
         if synapses.groups != 1:
             self.notes.append(f"{synapses.name}: only its biases were calibrated, since it has groups")
             return None
@@ -211,7 +211,7 @@ class _Work:
         return self._regress(synapses, wanted - own)
 
     def _regress(self, synapses: Synapses, missing: NDArray[Any]) -> float:
-        """Add to the weights what predicts ``missing`` from the layer's input best."""
+        """Add to the weights the best linear prediction of ``missing`` from the layer's input."""
         entering = self._mean_value(synapses.source)
         gram, cross = self._products(synapses, entering, missing)
         inputs = len(gram)
@@ -247,7 +247,7 @@ class _Work:
         return gram / (images * each), cross / (images * each)
 
     def _mean_value(self, name: str) -> NDArray[Any]:
-        """What the spikes say of the value of a node: its mean over the steps, or its sum for graded neurons."""
+        """The value of a node as spikes represent it: its mean over the steps, or its sum for graded neurons."""
         if any(isinstance(node, Gate) for node in leading(self.network.nodes, name)):
             values = self._computed(name, self._trains, self._steps)
             summed: NDArray[Any] = values.sum(axis=1) if self._once else values.mean(axis=1)
@@ -255,7 +255,7 @@ class _Work:
         return self._computed(name, {root: said[:, None] for root, said in self._sums.items()}, 1)[:, 0]
 
     def _computed(self, name: str, given: dict[str, NDArray[Any]], steps: int) -> NDArray[Any]:
-        """The values (images, steps, positions, channels) of a node for what populations give."""
+        """The values (images, steps, positions, channels) of a node for given outputs of the populations."""
         engine = ChunkEngine(self.network, self._source, "float32", steps, "dense")
         found = np.empty(0, np.float32)
         for part in self._parts(steps):
@@ -270,7 +270,7 @@ class _Work:
     def _fired(
         self, node: Neurons, currents: NDArray[Any], moved: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """The spikes for currents, first moved, and their sums (images, positions, channels) in thresholds."""
+        """The spikes for shifted currents, and their sums (images, positions, channels) in thresholds."""
         engine = ChunkEngine(self.network, self._source, "float32", self._steps, "dense")
         spikes = np.empty(0)
         said = np.empty((self._images, *currents.shape[2:]), np.float32)
@@ -286,7 +286,7 @@ class _Work:
         return spikes, said
 
     def _parts(self, steps: int) -> list[slice]:
-        """Images in parts whose values stay in a near memory."""
+        """Slices of the images, small enough for their values to fit in the cache."""
         largest = max(math.prod(shape) for shape in self.network.shapes.values())
         several = max(1, _NEAR // (steps * largest))
         return [slice(first, first + several) for first in range(0, self._images, several)]
@@ -297,7 +297,7 @@ class _Work:
         return node
 
     def _reads_spikes(self, synapses: Synapses) -> bool:
-        """Whether all that the layer reads comes from neurons: what the input gives is exact already."""
+        """Whether all inputs of the layer come from neurons: the network's input is exact already."""
         return all(INPUT not in node.sources for node in (synapses, *leading(self.network.nodes, synapses.source)))
 
     def _move_bias(self, name: str, by: NDArray[np.float64]) -> None:
@@ -308,7 +308,7 @@ class _Work:
         self.network = self.network.replaced([dataclasses.replace(node, bias=bias)])
 
     def _keep(self, done: Neurons, spikes: NDArray[Any], said: NDArray[np.float32]) -> None:
-        """Keep the spikes of a final population, and drop those that nothing reads any more."""
+        """Keep the spikes of a finished population, and drop those that no later node reads."""
         self._trains[done.name], self._sums[done.name] = spikes, said
         nodes = self.network.nodes
         names = [node.name for node in self.network.populations]
@@ -321,14 +321,14 @@ class _Work:
 
 
 class _Activations:
-    """The values of the plain network, computed node by node as they are asked for, old ones forgotten."""
+    """The values of the plain network, computed node by node on demand; old ones are dropped."""
 
     def __init__(self, plain: SpikingNetwork, x: Tensor) -> None:
         self._nodes = plain.nodes
         self._values, self._done = {INPUT: x}, 0
 
     def after(self, name: str) -> NDArray[np.float32]:
-        """The values (images, positions, channels) of the node ``name``; names are asked for in order."""
+        """The values (images, positions, channels) of the node ``name``; names must come in the network's order."""
         while name not in self._values:
             node = self._nodes[self._done]
             self._values[node.name] = self._value(node)
@@ -353,20 +353,20 @@ def _calibrated_by(network: SpikingNetwork, population: Neurons) -> tuple[Synaps
     """The layer whose biases reach this population and nothing else, or why there is none."""
     node = next((node for node in network.synapses if node.name == population.layer), None)
     if node is None:
-        return None, "no weights of its own lead to the neurons"
+        return None, "no layer with weights belongs to the neurons"
     name = node.name
     while name != population.source:
         readers = [other for other in network.nodes if name in other.sources]
         if len(readers) != 1 or not isinstance(readers[0], Add) or readers[0].sources.count(name) != 1:
-            return None, "what it gives is read by more than its neurons, or is pooled or scaled before them"
+            return None, "its output is read by other nodes too, or pooled or scaled before its neurons"
         name = readers[0].name
     if sum(name in other.sources for other in network.nodes) != 1:
-        return None, "what it gives is read by more than its neurons"
+        return None, "its output is read by other nodes too"
     return node, ""
 
 
 def _windows(synapses: Synapses, entering: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """A view of what a layer reads, (images, positions, channels), as (images, rows, columns, inputs of a position)."""
+    """A view of a layer's input (images, positions, channels) as (images, rows, columns, inputs of a position)."""
     images = len(entering)
     if synapses.dense:
         return entering.transpose(0, 2, 1).reshape(images, 1, 1, -1).astype(np.float32)
@@ -389,7 +389,7 @@ def _mean(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _size(values: NDArray[Any]) -> float:
-    """The root mean square, and not quite zero."""
+    """The root mean square, bounded away from zero."""
     return max(math.sqrt(np.square(values).mean(dtype=np.float64)), 1e-30)
 
 

@@ -1,10 +1,10 @@
 """Convert a trained network into a spiking one: every ReLU becomes a population, the linear parts stay.
 
 The spike rate of an integrate-and-fire neuron is max(0, current)/threshold as long as it is below one spike per step,
-so that rates can take the place of ReLU activations. Any network that torch.fx can trace will do, if it is made of
-Linear, Conv1d, Conv2d, batch norm behind them, ReLU and ReLU6 (as module or function), average and max pooling,
-residual adds, flatten and dropout; everything else is refused by name. Sequences (channels, length) become images of
-height 1. The converted network is checked against the original on an example before it is returned.
+so rates can replace ReLU activations. Any network that torch.fx can trace is accepted if it consists of Linear, Conv1d,
+Conv2d, batch norm after them, ReLU and ReLU6 (as module or function), average and max pooling, residual adds, flatten
+and dropout; everything else is refused by name. Sequences (channels, length) become images of height 1. The converted
+network is checked against the original on an example before it is returned.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from weightsmith.spiking.simulation.reference import linear
 __all__ = ["Converted", "convert", "plain_scores"]
 
 
-_EXAMPLES = 3  # a number that no network has written down as its own batch
+_EXAMPLES = 3  # a batch size that no network is likely to have hard-coded
 _TOLERANCE = 1e-3  # of the largest score; float32 sums in another order differ by about 1e-6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Converted:
-    """A spiking network with the plain one it came from.
+    """A spiking network with the plain network it was converted from.
 
-    ``network`` has thresholds of 1 until it is balanced. ``folded`` computes what the original computes, with batch
-    norm folded and without idle parts; ``fx_names`` maps each population to its fx node. ``taken`` is the shape of an
-    input as the original takes it: that of the spiking network, or rows or sequences that are made into images of it.
+    ``network`` has thresholds of 1 until it is balanced. ``folded`` computes the same as the original, with batch norm
+    folded and without idle parts; ``fx_names`` maps each population to its fx node. ``taken`` is the input shape of the
+    original: that of the spiking network, or that of rows or sequences which are reshaped into its images.
     """
 
     network: SpikingNetwork
@@ -94,9 +94,9 @@ class _Watch(fx.Interpreter):
 def convert(
     network: nn.Module, neuron: AnyNeuron, encode: Poisson | Constant, *, input_shape: Shape | None = None
 ) -> Converted:
-    """Convert ``network``, which is not changed; all thresholds are 1 and wait to be balanced.
+    """Convert ``network``, which is not changed; all thresholds are 1 until they are balanced.
 
-    ``input_shape`` is needed where the card of the network does not say it.
+    ``input_shape`` is needed if the network's card does not have it.
 
     >>> from weightsmith.networks.models.vgg import vgg
     >>> from weightsmith.spiking.neurons import IF
@@ -109,7 +109,7 @@ def convert(
     shape = tuple(input_shape or card.input_shape)
     if not shape:
         raise UsageError(
-            "the network does not say what it takes; give input_shape, such as (3, 32, 32) for images, (784,) for "
+            "the input shape of the network is not known; give input_shape, such as (3, 32, 32) for images, (784,) for "
             "rows, (2, 500) for sequences of two channels"
         )
     plain = _plain_copy(network)
@@ -128,7 +128,7 @@ def convert(
 
 
 def _plain_copy(network: nn.Module) -> nn.Module:
-    """A copy in float32 on the CPU whose weights are plain tensors, not computed anew from others in each pass."""
+    """A copy in float32 on the CPU whose weights are plain tensors, not parametrizations computed in each pass."""
     check_open(network)
     plain = copied(network).eval()
     for module in list(plain.modules()):
@@ -138,7 +138,7 @@ def _plain_copy(network: nn.Module) -> nn.Module:
 
 
 def _make_permanent(module: nn.Module) -> None:
-    # torch takes the weight out of the module's class, which a copy shares with the original: it gets one of its own.
+    # torch deletes the weight from the module's class, which a copy shares with the original: give the copy its own.
     known = type(module)
     own = {name: value for name, value in vars(known).items() if name not in ("__dict__", "__weakref__")}
     module.__class__ = type(known.__name__, known.__bases__, own)
@@ -147,16 +147,16 @@ def _make_permanent(module: nn.Module) -> None:
 
 
 _WHOLE = {
-    nn.RNNBase: "recurrent layers feed their own output back, step by step of a sequence",
-    nn.RNNCellBase: "recurrent cells feed their own output back, step by step of a sequence",
-    nn.MultiheadAttention: "attention multiplies signals with each other, which neurons that add up cannot",
-    nn.TransformerEncoderLayer: "attention multiplies signals with each other, which neurons that add up cannot",
-    nn.TransformerDecoderLayer: "attention multiplies signals with each other, which neurons that add up cannot",
+    nn.RNNBase: "recurrent layers feed their output back at every step of a sequence",
+    nn.RNNCellBase: "recurrent cells feed their output back at every step of a sequence",
+    nn.MultiheadAttention: "attention multiplies signals with each other, but neurons can only add them",
+    nn.TransformerEncoderLayer: "attention multiplies signals with each other, but neurons can only add them",
+    nn.TransformerDecoderLayer: "attention multiplies signals with each other, but neurons can only add them",
 }
 
 
 def _check_layers(network: nn.Module) -> None:
-    """Name layers that can never convert, before what prepares their input is refused in their place."""
+    """Refuse layers that can never convert, before the operations that prepare their input are refused instead."""
     for name, module in network.named_modules():
         reason = next((reason for kind, reason in _WHOLE.items() if isinstance(module, kind)), None)
         if reason is not None:
@@ -176,7 +176,7 @@ def _check_finite(network: nn.Module) -> None:
 def _check_ends(nodes: tuple[Node, ...]) -> None:
     if nodes and isinstance(nodes[-1], Neurons):
         raise UsageError(
-            f"{nodes[-1].name}: a ReLU stands after the last layer, whose scores must not end at zero; take it off"
+            f"{nodes[-1].name}: a ReLU follows the last layer and would cut off negative scores; remove it"
         )
     if not any(isinstance(node, Neurons) for node in nodes):
         raise UsageError("the network has no ReLU: nothing in it would spike")
@@ -189,8 +189,8 @@ def _check_scores(scores: Tensor, found: Tensor) -> None:
     far = float((scores - found).abs().max())
     if not far <= _TOLERANCE * float(scores.abs().max()) + torch.finfo(torch.float32).eps:
         raise UsageError(
-            f"the converted network would compute other scores (they differ by {far:.3g}): a layer has hooks, "
-            "overwrites what others read, or computes otherwise than its kind"
+            f"the converted network would compute different scores (by {far:.3g}): a layer has hooks, "
+            "overwrites values that others read, or computes something else than its type does"
         )
 
 
@@ -216,9 +216,9 @@ def plain_scores(nodes: Iterable[Node], x: Tensor) -> Tensor:
 # Simplify the data flow of a network before conversion without changing its function.
 #
 # 1. Batch norm is folded into the layer before it.
-# 2. What does nothing at test time (dropout, identities) is taken out.
+# 2. Operations without effect at test time (dropout, identities) are removed.
 # 3. In-place operations become out-of-place ones; later readers of the overwritten value read the result.
-# 4. Joined channels are taken apart (:mod:`weightsmith.spiking.conversion.joins`).
+# 4. Joined channels are separated (:mod:`weightsmith.spiking.conversion.joins`).
 # 5. A ReLU after a max pooling moves before it, max(0, max x) = max(max(0, x)): spikes can be pooled, currents cannot.
 
 
@@ -231,14 +231,14 @@ _PLAIN: dict[Any, Any] = {
 
 
 def _tidied(network: nn.Module, example: Tensor) -> fx.GraphModule:
-    """A simplified copy of ``network`` in ``eval`` mode; a batch norm that cannot be folded is refused by name."""
+    """A simplified copy of ``network`` in ``eval`` mode; refuses a batch norm that cannot be folded."""
     folded = fold_batch_norm(network, example)
     modules = dict(folded.network.named_modules())
     check_products(folded.network)
     for name, reason in folded.kept.items():
         kind = type(modules[name]).__name__ if name in modules else "batch_norm"
         raise UsageError(
-            f"{name} ({kind}) cannot be folded: {reason}; it must stand right after a dense layer or convolution"
+            f"{name} ({kind}) cannot be folded: {reason}; it must come right after a dense layer or convolution"
         )
     graph = folded.network.graph
     _without_idle(graph, modules)
@@ -261,7 +261,7 @@ def _without_idle(graph: fx.Graph, modules: dict[str, nn.Module]) -> None:
         kind, module = kind_of(node, modules), module_of(node, modules)
         if kind == "chance" and node.kwargs.get("training", True):
             raise UsageError(
-                f"{called(node, modules)} drops at test time too; write training=self.training, or use nn.Dropout"
+                f"{called(node, modules)} drops values at test time too; set training=self.training, or use nn.Dropout"
             )
         scales = isinstance(module, Dropout) and module.kind == "after" and module.rate
         if kind in ("idle", "chance") or (kind == "dropout" and not scales):
@@ -277,7 +277,7 @@ def _without(graph: fx.Graph, idle: list[fx.Node]) -> None:
 
 def _out_of_place(graph: fx.Graph, modules: dict[str, nn.Module]) -> None:
     order = {node: index for index, node in enumerate(graph.nodes)}
-    # All of them before any is changed: several nodes may call one module.
+    # Find all before changing any: several nodes may call one module.
     for node in [node for node in graph.nodes if kind_of(node, modules) and _is_in_place(node, modules)]:
         overwritten = node.all_input_nodes[0]
         for reader in list(overwritten.users):
@@ -306,7 +306,7 @@ def _make_plain(node: fx.Node, modules: dict[str, nn.Module]) -> None:
 
 
 def _relu_first(graph: fx.Graph, modules: dict[str, nn.Module]) -> None:
-    for pool in reversed(list(graph.nodes)):  # backwards, so that it passes several pools
+    for pool in reversed(list(graph.nodes)):  # backwards, so that a ReLU can move past several pools
         relu = next(iter(pool.users), None)
         if kind_of(pool, modules) != "largest" or relu is None or len(pool.users) > 1:
             continue

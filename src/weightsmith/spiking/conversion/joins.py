@@ -1,8 +1,9 @@
 """Take concatenations of channels out of a traced network, without changing its function.
 
-What reads joined signals reads each of them instead: activations, pools and flattening go channel by channel, so that
-f(cat(a, b)) = cat(f(a), f(b)); weights are split by input channels, W·cat(a, b) = W₁·a + W₂·b. Spikes so stay spikes,
-and every connection is counted once. Where neither holds, the join is a sum of signals padded with channels of zeros.
+Readers of joined signals read each signal instead: activations, pools and flattening act channel by channel, so that
+f(cat(a, b)) = cat(f(a), f(b)); weights are split by input channels, W·cat(a, b) = W₁·a + W₂·b. In this way spikes stay
+spikes, and every connection is counted once. Where neither applies, the join becomes a sum of signals padded with zero
+channels.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BY_CHANNEL = frozenset({"relu", "average", "adaptive", "largest", "mean", "mult
 
 
 def without_joins(network: fx.GraphModule, example: Tensor) -> None:
-    """Rewrite the graph of ``network`` in place; a join of anything but channels is refused by name."""
+    """Rewrite the graph of ``network`` in place; a join along another dimension than channels is refused."""
     modules = dict(network.named_modules())
     joins = [node for node in network.graph.nodes if kind_of(node, modules) == "join"]
     if joins:
@@ -46,7 +47,7 @@ class _Rewriter:
         self._modules = dict(flow.modules)
 
     def spread(self, join: fx.Node) -> list[fx.Node]:
-        """Let every reader of ``join`` read its parts; the joins that this makes further down."""
+        """Let every reader of ``join`` read its parts; returns the new joins that this creates."""
         parts = self._parts(join)
         made, total = [], None
         for user in [user for user in join.users if user not in self._plain]:
@@ -74,7 +75,7 @@ class _Rewriter:
             or axis not in (1, -len(shape) if len(shape) == 1 else -1 - self._space)
         ):
             raise UsageError(
-                f"{called(join, self._modules)} cannot be made spiking: only signals of the network joined by channels "
+                f"{called(join, self._modules)} cannot be made spiking: only signals joined along channels "
                 f"(dim=1) convert, not along {axis}"
             )
         return parts
@@ -102,7 +103,7 @@ class _Rewriter:
         if getattr(module, "groups", 1) != 1:
             raise UsageError(
                 f"{called(user, self._modules)} cannot be made spiking: it has groups and reads joined signals; join "
-                "them after it"
+                "them after this layer"
             )
         begin, total = 0, None
         with self._graph.inserting_before(user):
@@ -123,11 +124,11 @@ class _Rewriter:
         self._replace(user, total)
 
     def _sum(self, join: fx.Node, parts: Sequence[fx.Node]) -> fx.Node:
-        """The join as a sum of its parts among channels of zeros."""
+        """The join as a sum of its parts, each padded with zero channels."""
         shape = self._shapes[join]
         if len(shape) != 3:
             raise UsageError(
-                f"{called(join, self._modules)} cannot be made spiking: joined features must go into a dense layer"
+                f"{called(join, self._modules)} cannot be made spiking: joined features must be read by a dense layer"
             )
         front, total, last = 0, None, join
         for part in parts:

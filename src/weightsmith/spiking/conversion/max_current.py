@@ -4,10 +4,10 @@ The threshold of a layer is the maximum over steps, images, positions and channe
 
     θ_l = max_{t, image, unit} Σ_j w_ij s_j(t)
 
-while the layers before it, at the thresholds found for them, already give spikes s_j(t) of 0 and 1, do not leak, and
-reset softly (seed 000 and its code base, Rathi et al. 2020). There the search starts from the input again for every
-layer; here the spikes of a layer are kept on disk until all that read them are done, which gives the same numbers.
-Every layer is so computed twice, by the compiled engine: for its largest current, and for its spikes.
+while the layers before it, at the thresholds found for them, already send spikes s_j(t) of 0 and 1, without leak and
+with soft reset (seed 000 and its code base, Rathi et al. 2020). There the search starts from the input again for every
+layer; here the spikes of a layer are kept on disk until all their readers are done, which gives the same numbers.
+Every layer is thus computed twice by the compiled engine: for its largest current, and for its spikes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def largest_currents(
 ) -> dict[str, float]:
     """The largest current of each population of ``searched`` (all of them by default).
 
-    Populations that are not searched fire at the thresholds they have. A layer that never gets a positive current is
-    refused by name: nothing behind it would ever fire.
+    Populations that are not searched fire at the thresholds they have. A layer that never receives a positive current
+    is refused: nothing after it would ever fire.
     """
     names = {node.name for node in network.populations} if searched is None else set(searched)
     before = ancestors(network.nodes)
@@ -60,7 +60,7 @@ def largest_currents(
                 if not found[node.name] > 0:
                     raise DataMismatch(
                         f"dead layer: {node.layer or node.name} never gives a positive current on the calibration "
-                        f"images, so that {node.name} has no threshold; look at its weights, or give other images or "
+                        f"images, so {node.name} has no threshold; check its weights, or use other images or "
                         "more steps"
                     )
             if node.name in needed:
@@ -108,7 +108,7 @@ class _Search:
     def _computed(self, name: str, population: Neurons) -> Iterator[tuple[tuple[int, int], Values]]:
         """The output of the node ``name`` for the spikes that ``population`` reads, block by block, chunk by chunk.
 
-        The parts depend on nothing that changes in a search, so that what is read was written as the same part.
+        The parts stay the same during a search, so spikes are read in the parts in which they were written.
         """
         engine = ChunkEngine(self._network, self._source, "float32", self._steps)
         for first in range(0, len(self._source), engine.block):
@@ -123,7 +123,7 @@ class _Search:
 
 
 class PackedSpikes:
-    """The spikes of one population, part by part, in a file that :meth:`remove` deletes; none of them in memory."""
+    """The spikes of one population, part by part, in a file that :meth:`remove` deletes; none are kept in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -151,15 +151,15 @@ class PackedSpikes:
 
 
 def feeding(nodes: Sequence[Node], population: Neurons) -> list[Node]:
-    """The nodes from which the currents of ``population`` are computed, back to the populations whose spikes they are.
+    """The nodes from which the currents of ``population`` are computed, back to the populations that send the spikes.
 
-    These are included; the input is not a node.
+    Those populations are included; the input is not a node.
     """
     return leading(nodes, population.source)
 
 
 def leading(nodes: Sequence[Node], name: str) -> list[Node]:
-    """The node ``name`` and those from which it is computed, back to populations, which are included."""
+    """The node ``name`` and the nodes it is computed from, back to populations, which are included."""
     reached, found = {name}, list[Node]()
     for node in reversed(nodes):
         if node.name in reached:
@@ -170,7 +170,7 @@ def leading(nodes: Sequence[Node], name: str) -> list[Node]:
 
 
 def ancestors(nodes: Sequence[Node]) -> dict[str, frozenset[str]]:
-    """For every node the names of all nodes that it depends on, its own included."""
+    """For every node the names of all nodes it depends on, including itself."""
     found: dict[str, frozenset[str]] = {INPUT: frozenset({INPUT})}
     for node in nodes:
         found[node.name] = frozenset({node.name}).union(*(found[name] for name in node.sources))
@@ -178,7 +178,7 @@ def ancestors(nodes: Sequence[Node]) -> dict[str, frozenset[str]]:
 
 
 def in_residual_blocks(nodes: Sequence[Node]) -> set[str]:
-    """The populations on one branch of a sum only, and those that threshold a sum."""
+    """The populations on only one branch of a sum, and those that threshold a sum."""
     populations = {node.name for node in nodes if isinstance(node, Neurons)}
     before = ancestors(nodes)
     inside: set[str] = set()

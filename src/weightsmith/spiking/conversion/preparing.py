@@ -56,21 +56,21 @@ class ConversionSettings:
     def __post_init__(self) -> None:
         if self.precision == "int8" and isinstance(self.neuron, Graded):
             raise UsageError(
-                f"{self.neuron} has no exact form in 8 bits: its sizes are fractions of a threshold; take float32, or "
+                f"{self.neuron} has no exact form in 8 bits: its spikes are fractions of a threshold; use float32, or "
                 "if:signed=true"
             )
         if self.adjust is not None and self.neuron.signed:
-            raise UsageError(f"{self.adjust} is made for spikes of one sign and size, not for {self.neuron}")
+            raise UsageError(f"{self.adjust} needs spikes of one sign and size, not {self.neuron}")
         if self.adjust is not None and self.calibrate is not None:
             raise UsageError(
-                f"{self.adjust} moves the first layer away from the network and calibrate={self.calibrate} brings it "
-                "back; leave one of them out"
+                f"{self.adjust} changes the first layer on purpose and calibrate={self.calibrate} would undo "
+                "that; leave one of them out"
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A spiking network that is ready to run, and what was done to make it so."""
+    """A spiking network that is ready to run, and the records of its preparation."""
 
     network: SpikingNetwork
     converted: Converted
@@ -81,7 +81,7 @@ class Prepared:
 
 
 def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback | None = None) -> Prepared:
-    """Convert, balance, calibrate or adjust, quantise, and give neurons their spread, in this order."""
+    """Convert, balance, calibrate or adjust, quantise, and add device mismatch, in this order."""
     converted = converted_of(subject, recipe.neuron, recipe.encode)
     found = balanced(
         converted, recipe.balance, subject.train.x, steps=recipe.steps, seed=recipe.seed, progress=progress
@@ -107,14 +107,14 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
     if recipe.mismatch is not None:
         network = with_mismatch(network, recipe.mismatch, recipe.seed)
         if recipe.mismatch.leak and recipe.neuron.leak == 1:
-            notes.append("neurons that do not leak have no leak to differ in: the spread of leaks changes nothing")
+            notes.append("the spread of leaks has no effect: the neurons do not leak")
     lineage = network.card.lineage.then(_operation(recipe), subject.inputs["network"])
     network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
     return Prepared(network, converted, found, report, tuple(notes), moved)
 
 
 def converted_of(subject: Subject, neuron: AnyNeuron, encode: Poisson | Constant) -> Converted:
-    """The network of ``subject`` with neurons in place of ReLUs; its thresholds wait to be balanced."""
+    """The network of ``subject`` with neurons in place of ReLUs, not yet balanced."""
     return convert(subject.network, neuron, encode, input_shape=_shape(subject))
 
 
@@ -141,7 +141,7 @@ def _operation(recipe: ConversionSettings) -> str:
 
 
 def calibration_rows(total: int, images: int, seed: int) -> Tensor:
-    """The numbers of ``images`` training rows, drawn by the seed, ascending."""
+    """The indices of ``images`` training rows, drawn by the seed, in ascending order."""
     if total <= images:
         return torch.arange(total)
     return torch.from_numpy(np.sort(stream(seed, "calibration").choice(total, images, replace=False)))
@@ -151,10 +151,10 @@ _FAR, _MANY = 0.25, 0.01
 
 
 def range_notes(calibrated_on: Tensor, x: Tensor) -> tuple[str, ...]:
-    """A note where rows ``x`` reach far beyond those that thresholds were found on.
+    """A note if the values of rows ``x`` go far beyond those that thresholds were found on.
 
-    Far is a quarter of a channel's range beyond its end; the note is given if more than one row in a hundred does so:
-    neurons that never saw such currents fire at most once a step and cut them off.
+    Far means a quarter of a channel's range beyond its end; the note is given if this holds for more than one row in a
+    hundred. Neurons fire at most once per step and clip currents that they were not balanced for.
     """
     known, given = (
         values.float().flatten(2) if values.dim() > 2 else values.float()[..., None] for values in (calibrated_on, x)
@@ -166,46 +166,46 @@ def range_notes(calibrated_on: Tensor, x: Tensor) -> tuple[str, ...]:
         return ()
     return (
         f"{share:.0%} of the rows have inputs far beyond those that thresholds were found on (by over {_FAR:.0%} of a "
-        "channel's range), which neurons may cut off; balance on rows like them",
+        "channel's range), which neurons may clip; balance on rows like them",
     )
 
 
 def encoding_of(given: Any) -> Poisson | Constant:
     """The encoding that ``given`` is or names."""
     if isinstance(given, Rate):
-        raise UsageError(f"{given!r} is a learning rate; the encoding is ws.ConstantInput(), or 'constant'")
+        raise UsageError(f"{given!r} is a learning-rate schedule; the encoding is ws.ConstantInput(), or 'constant'")
     return Encode.of(given)  # type: ignore[return-value]  # the family has these two members
 
 
 def checked_precision(given: str) -> Precision:
-    """``given`` if it is one that the engine knows."""
+    """``given`` if the engine supports it."""
     if given not in ("float32", "float64", "int8"):
         raise UsageError(f"precision must be float32, float64 or int8, not {given!r}")
     return given  # type: ignore[return-value]
 
 
 def _shape(subject: Subject) -> tuple[int, ...] | None:
-    """The shape of an input where the network does not say it."""
+    """The input shape from the data, if the network's card does not have it."""
     return None if card_of(subject.network).input_shape else tuple(subject.judged.x.shape[1:])
 
 
 # Device mismatch: on analog hardware no two neurons have quite the same threshold and leak.
 #
-# With σ the spread asked for and z a normal number drawn for each neuron,
+# With σ the given spread and z a normal number drawn for each neuron,
 #
 #     threshold ← threshold · exp(σ_threshold · z)        leak ← 1 − (1 − leak) · exp(σ_leak · z')
 #
-# so that the median neuron is as it should be. The same seed draws the same z for every spread: networks of different
-# spreads are the same devices, made more or less carefully.
+# so that the median neuron has the nominal values. The same seed draws the same z for every spread: networks with
+# different spreads represent the same devices, made more or less precisely.
 
 
-_LEAST_LEAK = float(np.finfo(np.float32).eps)  # a membrane that forgets everything within a step
+_LEAST_LEAK = float(np.finfo(np.float32).eps)  # such a membrane forgets everything within a step
 
 
 def with_mismatch(network: SpikingNetwork, mismatch: Mismatch, seed: int) -> SpikingNetwork:
-    """The network with a threshold and a leak of its own for every neuron.
+    """The network with an individual threshold and leak for every neuron.
 
-    A leak that would fall to zero or below is set to the least positive one; neurons that do not leak still do not.
+    A leak that would fall to zero or below is set to the smallest positive one; neurons without leak stay without.
     """
     if mismatch.threshold == 0 and mismatch.leak == 0:
         return network

@@ -1,14 +1,14 @@
-"""Quantise weights to 8-bit integers, so that a run is exact whatever the order of its sums.
+"""Quantise weights to 8-bit integers, so that a run is exact in any order of summation.
 
-A neuron compares its membrane with its threshold, so that both may be measured in a unit of its own. For unit k with
+A neuron compares its membrane with its threshold, so both can be measured in a unit of its own. For unit k with
 weights w (all connections that lead to it), bias b and threshold θ
 
     s = max |w| / 127        w ← round(w / s)        b ← round(b / s)        θ ← max(1, round(θ / s))
 
-and the spikes are those of a network whose weights are off by at most s/2. Average pools become sums, their 1/n part of
-the weights that follow. The output layer is rounded likewise, and its sums multiplied by s at the end. Without a leak
-every membrane is then a whole number; with one, float64 gives the same bits for every path, because currents are
-exact and membranes are computed alike.
+and the spikes are those of a network whose weights are off by at most s/2. Average pools become sums, and their 1/n is
+moved into the weights that follow. The output layer is rounded in the same way, and its sums are multiplied by s.
+Without a leak every membrane is then an integer; with a leak, float64 gives the same bits in every engine, because
+currents are exact and membranes are computed in the same way.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised", "units_o
 
 LARGEST = 127
 _ROWS = 16
-# Layers known to be of 8 bits, with how often they had been written to by then.
+# Layers known to have 8-bit weights, with the tensor version at the time of the check.
 _WHOLE: WeakKeyDictionary[Synapses, int] = WeakKeyDictionary()
 
 
 def quantised(network: SpikingNetwork) -> SpikingNetwork:
-    """``network`` with weights of 8 bits, held as such, and whole thresholds.
+    """``network`` with weights stored in 8 bits and integer thresholds.
 
-    Where constant currents flow in, the first layer keeps its weights: it is computed once per image, and its currents
-    are no whole numbers anyway.
+    With constant currents as input, the first layer keeps its weights: it is computed once per image, and its currents
+    are not integers anyway.
     """
     _check_sizes(network)
     shares, units = _shares(network), units_of(network)
@@ -61,7 +61,7 @@ def quantised(network: SpikingNetwork) -> SpikingNetwork:
             branches = [node]  # type: ignore[list-item]  # units are those of populations and of the last synapses
         for branch in branches:
             new[branch.name] = _rounded(branch, unit, shares[branch.source])
-    for node in network.nodes:  # floating nodes keep their weights, but averages before them are sums now
+    for node in network.nodes:  # floating nodes keep their weights, but the averages before them have become sums
         if new[node.name] is node and isinstance(node, Synapses) and shares[node.source] != 1:
             new[node.name] = dataclasses.replace(node, weight=node.weight * shares[node.source])
         elif new[node.name] is node and isinstance(node, Scale) and shares[node.source] != 1:
@@ -83,7 +83,7 @@ def units_of(network: SpikingNetwork) -> dict[str, Tensor]:
             units[node.name] = _unit(branches, shares)
             rounded += [branch.name for branch in branches]
         elif not all(branch.name in floating for branch in branches):
-            raise UsageError(f"{node.name}: constant currents and spikes meet here, which int8 cannot hold")
+            raise UsageError(f"{node.name}: constant currents and spikes are added here, which int8 cannot represent")
     last = nodes[network.nodes[-1].name]
     if not isinstance(last, Synapses):
         raise UsageError(f"{last.name}: int8 needs a layer of weights at the end, not {type(last).__name__}")
@@ -93,19 +93,21 @@ def units_of(network: SpikingNetwork) -> dict[str, Tensor]:
 
 
 def _check_readers(network: SpikingNetwork, rounded: set[str], floating: set[str]) -> None:
-    """Refuse weights whose values do not all go, in one unit, to one population: what else reads them would be off."""
+    """Refuse weights whose values do not all go, in one unit, to one population: other readers would be wrong."""
     readers = Counter(name for node in network.nodes for name in node.sources)
     for node in network.nodes:
         if node.name in floating or not isinstance(node, Synapses | Scale | Add):
             continue
         if not isinstance(node, Add) and node.name not in rounded:
-            raise UsageError(f"{node.name}: its values meet other weights before any neuron, which int8 cannot hold")
+            raise UsageError(
+                f"{node.name}: its values reach other weights before any neuron, which int8 cannot represent"
+            )
         if readers[node.name] > 1:
-            raise UsageError(f"{node.name}: several nodes read its values, which int8 cannot hold")
+            raise UsageError(f"{node.name}: several nodes read its values, which int8 cannot represent")
 
 
 def check_quantised(network: SpikingNetwork) -> None:
-    """Refuse a network whose weights are not whole numbers of 8 bits, or that averages."""
+    """Refuse a network whose weights are not 8-bit integers, or that contains averages."""
     _check_sizes(network)
     floating = floating_nodes(network)
     for node in network.nodes:
@@ -127,12 +129,12 @@ def _check_sizes(network: SpikingNetwork) -> None:
     if isinstance(network.neuron, Graded):
         raise UsageError(
             f"{network.neuron} cannot be run in int8: the sizes of its spikes are fractions of a threshold, which have "
-            "no exact form in 8 bits; run it with precision float32"
+            "no exact form in 8 bits; use precision float32"
         )
 
 
 def _shares(network: SpikingNetwork) -> dict[str, float]:
-    """What one of each node's values is worth once averages are sums: the weights that follow are multiplied by it."""
+    """The factor of each node's values after averages have become sums: it multiplies the weights that follow."""
     worth: dict[str, float] = {INPUT: 1.0}
     for node in network.nodes:
         share = worth[node.sources[0]]
@@ -145,13 +147,13 @@ def _shares(network: SpikingNetwork) -> dict[str, float]:
                 worth[node.name] = share
             case _:
                 if any(worth[name] != 1 for name in node.sources):
-                    raise UsageError(f"{node.name}: an average goes into it without weights, which int8 cannot hold")
+                    raise UsageError(f"{node.name}: it reads an average without weights, which int8 cannot represent")
                 worth[node.name] = 1.0
     return worth
 
 
 def floating_nodes(network: SpikingNetwork) -> set[str]:
-    """The nodes that constant currents reach before they meet a neuron."""
+    """The nodes that constant currents reach before any neuron."""
     if not isinstance(network.encode, Constant):
         return set()
     reached = {INPUT}
@@ -168,7 +170,7 @@ def _branches(nodes: dict[str, Node], name: str, population: str) -> list[Synaps
         return [node]
     if isinstance(node, Add):
         return [branch for source in node.sources for branch in _branches(nodes, source, population)]
-    raise UsageError(f"{population}: {name} leads into it without weights, which int8 cannot hold")
+    raise UsageError(f"{population}: {name} leads into it without weights, which int8 cannot represent")
 
 
 def _unit(branches: list[Synapses | Scale], shares: Mapping[str, float]) -> Tensor:
@@ -188,7 +190,7 @@ def _rounded(branch: Synapses | Scale, unit: Tensor, share: float) -> Synapses |
     bias = None if branch.bias is None else torch.round(branch.bias.double() / unit).float()
     weight = torch.empty(branch.weight.shape, dtype=torch.int8)
     spread = unit.reshape(-1, *[1] * (weight.dim() - 1))
-    for begin in range(0, len(weight), _ROWS):  # some rows at a time: double precision for all would need much memory
+    for begin in range(0, len(weight), _ROWS):  # a few rows at a time: all in double precision would need much memory
         rows = slice(begin, begin + _ROWS)
         weight[rows] = torch.round((branch.weight[rows] * share).double() / spread[rows])
     return dataclasses.replace(branch, weight=weight, bias=bias)

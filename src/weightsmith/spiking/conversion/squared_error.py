@@ -1,12 +1,13 @@
 """Thresholds for a number of steps: per channel the one with the least squared error.
 
-In T steps a neuron with the threshold θ can say 0, θ/T, 2θ/T … θ of an activation a. A large θ says small activations
-coarsely, a small one cuts off large ones. Of some ratios of the largest sampled activation the one is taken that
-minimises
+In T steps a neuron with the threshold θ can represent the values 0, θ/T, 2θ/T … θ of an activation a. A large θ rounds
+small activations coarsely, a small one clips large ones. Among several ratios of the largest sampled activation the
+threshold is the one that minimises
 
     Σ_a (q(a) − a)²,        q(a) = clamp(⌊a·T/θ + ½⌋, 0, T) · θ/T
 
-over sampled activations a of the channel: what a signed neuron that starts at half a threshold says after T steps.
+over sampled activations a of the channel; q(a) is the value of a signed neuron that starts at half a threshold, after T
+steps.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _BATCH = 32
 def least_squared_error(samples: Tensor, steps: int, ratios: Tensor) -> Tensor:
     """Per channel of ``samples`` (channels, values) the threshold with the least squared error after ``steps`` steps.
 
-    A channel without a positive sample has the threshold 0.
+    A channel without positive samples gets the threshold 0.
 
     >>> least_squared_error(torch.tensor([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]]), 2, torch.tensor([0.5, 0.75, 1.0]))
     tensor([2., 0.])
@@ -49,7 +50,7 @@ def sampled_activations(
 ) -> dict[str, Tensor]:
     """For every population about ``count`` activations of each channel (channels, values), positions drawn by the seed.
 
-    ``x`` are inputs as they come from the data; of layers with few positions all activations are taken.
+    ``x`` are inputs as they come from the data; in layers with few positions all activations are used.
     """
     network = converted.network
     found: dict[str, list[Tensor]] = {node.name: [] for node in network.populations}

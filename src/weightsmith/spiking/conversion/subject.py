@@ -28,10 +28,10 @@ __all__ = ["Subject", "read_subject"]
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A network to be converted and its data; labels are numbers of the network's outputs.
+    """A network to be converted and its data; labels are indices of the network's outputs.
 
-    ``train`` are all training rows, ``split`` and ``judged`` those on which accuracies are measured (the test split if
-    there is one), and ``answers`` the network's predictions for these.
+    ``train`` are all training rows. ``split`` and ``judged`` are the name and the rows of the split on which accuracies
+    are measured (the test split if there is one), and ``answers`` the network's predictions for them.
     """
 
     network: nn.Module
@@ -49,7 +49,7 @@ def read_subject(network: nn.Module | TrainRun | str | Path, data: Any, *, image
     known = load_all(data) if isinstance(data, Path | Source) else as_data(data, splits=("train", "test"))
     split = next(name for name in ("test", "validation", "train") if name in known.splits)
     if "train" not in known.splits or len(known.split("train")) == 0:
-        raise DataMismatch(f"{known.name} has no training rows; thresholds are found on some")
+        raise DataMismatch(f"{known.name} has no training rows, which are needed to find thresholds")
     rows = _drawn(len(known.split(split)), images, seed)
     judged = Split(known.split(split).x[rows], known.split(split).y[rows])
     answers = scores(module, judged.x)
@@ -81,9 +81,9 @@ def _network(given: Any) -> nn.Module:
 
 
 def _drawn(total: int, images: int | None, seed: int) -> Tensor:
-    """Numbers of ``images`` out of ``total`` rows, ascending."""
+    """Indices of ``images`` out of ``total`` rows, in ascending order."""
     if total == 0:
-        raise DataMismatch("the data have no rows to judge the network on")
+        raise DataMismatch("the data have no rows to evaluate the network on")
     if images is None or images >= total:
         return torch.arange(total)
     return torch.from_numpy(stream(seed, "judging rows").choice(total, images, replace=False)).sort().values

@@ -1,26 +1,26 @@
-"""The cost of a spiking network: synaptic operations and energy, compared with the network it came from.
+"""The cost of a spiking network: synaptic operations and energy, compared with the network it was converted from.
 
 A spike adds a weight to every unit it is connected with: an *accumulate* (AC). A network that does not spike multiplies
-and accumulates at every connection, once for an image (MAC). Both are counted alike: what padding adds to the border of
-an image is no connection, nor is a weight of 0. What is counted, per image and layer:
+and accumulates at every connection, once for an image (MAC). Both are counted alike: padding at the border of an image
+is no connection, nor is a weight of 0. The counts, per image and layer:
 
     accumulates    spikes · reach, the reach of each unit being exact: borders, strides, groups, no weights of 0
-    constants      one AC for each unit with a bias, at every step; or for each unit that is fed a constant current
-    multiplies     MACs: once for what a constant input flows through, at every step where values that are no spikes
-                   arrive (weights behind weights, without neurons between them)
+    constants      one AC at every step for each unit with a bias, or with a constant current as input
+    multiplies     MACs: once for layers that a constant input passes, at every step where values that are not spikes
+                   arrive (weights after weights, without neurons between them)
 
-Graded neurons keep what they were sent, so that currents that never change reach them once, at the first step.
+Graded neurons keep what they receive, so constant currents reach them only once, at the first step.
 
-A spike before an average pool reaches all windows it lies in, and each spike is an event of its own, however many
+A spike before an average pool reaches all windows it lies in, and each spike is a separate event, even if several
 share a window; before a gate (max pooling) only the spikes that pass count. Factors of pools and scales are taken
 as part of the weights that follow. A layer that only copies (an identity shortcut written with weights) costs the
-network no MAC, and a spike on it one accumulate. Neurons are counted apart, each being updated at every step, and so
+network no MAC, and a spike on it one accumulate. Neurons are counted separately, each with one update per step, and so
 are the random draws of Poisson input, one for each pixel and step.
 
 NeuroBench (Yik et al. 2025) calls these counts effective ACs and effective MACs, and *dense* the number of all
-operations with zeros: :attr:`SpikeCost.neurobench`. Prices are those of :mod:`~weightsmith.spiking.energy.prices`; what
-memory adds (:mod:`~weightsmith.spiking.energy.memory`) and what other networks cost
-(:mod:`~weightsmith.spiking.energy.rivals`) stands beside. The figures compare, they do not predict.
+operations including zeros: :attr:`SpikeCost.neurobench`. Prices are those of :mod:`~weightsmith.spiking.energy.prices`;
+the energy of memory (:mod:`~weightsmith.spiking.energy.memory`) and of other ways to run the network
+(:mod:`~weightsmith.spiking.energy.rivals`) is given separately. The figures are for comparison, not predictions.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def spike_cost(
     *,
     precision: Precision = "float32",
 ) -> SpikeCost:
-    """The cost of the run that gave ``responses`` and that ``counts`` watched; ``precision`` is that of the run.
+    """The cost of the run that gave ``responses`` and ``counts``; ``precision`` is the precision of the run.
 
-    Every spike is counted with the reach of its own unit. Two things are estimates and say so: what passes a gate that
-    does not read a population (all of it); and an early exit, since observers are shown some steps that the run then
-    takes back: spikes are those of the run also then, only their mean reach is that of the steps shown.
+    Every spike is counted with the reach of its own unit. Two things are estimates and marked as such: the spikes that
+    pass a gate which does not read a population (all are counted), and runs with an early exit, where observers see
+    some steps that the run then discards: the spikes are exact, but their mean reach is that of the steps seen.
     """
     if counts.network is not network:
-        raise UsageError("the unit counts are those of another network: let UnitCounts(network) watch this one")
+        raise UsageError("the unit counts belong to another network; pass a UnitCounts of this network to the run")
     _check_same_run(responses, counts)
     price = (prices or Prices()).of_run(precision)
     return _cost(
@@ -83,7 +83,7 @@ def spike_cost(
 def estimate(
     network: SpikingNetwork, responses: Responses, prices: Prices | None = None, *, precision: Precision = "float32"
 ) -> SpikeCost:
-    """The cost by the number of spikes of each population times the mean reach of its units: nothing need be watched.
+    """The cost from the number of spikes of each population times the mean reach of its units, without unit counts.
 
     It assumes that units at borders fire as often as others, and that every spike passes its gate.
     """
@@ -101,7 +101,7 @@ def _cost(
 ) -> SpikeCost:
     running = responses.ended[:, None] > np.arange(responses.steps)
     layers = [_layer(network, landing, responses, arrived) for landing in landings]
-    if prices.numbers == "int8":  # where constant currents flow in, weights are not rounded
+    if prices.numbers == "int8":  # weights that read a constant current are not rounded
         floating = {landing.name for landing in landings if landing.constant}
         layers = [dataclasses.replace(layer, floating=layer.name in floating) for layer in layers]
     cost = SpikeCost(
@@ -147,7 +147,7 @@ def _counted(landing: Landing, root: str, responses: Responses, counts: UnitCoun
     population = counts.population_of(root)
     seen = counts.fired(population, responses.steps)
     true = _spikes(responses, population)
-    share: NDArray[np.float64] = true / np.maximum(seen, 1)  # 1 but for steps that were taken back
+    share: NDArray[np.float64] = true / np.maximum(seen, 1)  # 1 except in steps that were discarded
     fired, landed = counts.fired(root, responses.steps), counts.landed(landing.name, root, responses.steps)
     return _Arrived(share * fired, share * landed, bool((true == seen).all()) and not landing.bound)
 
@@ -161,7 +161,7 @@ def _spikes(responses: Responses, root: str) -> NDArray[np.int64]:
     if root != INPUT:
         return responses.spikes_per_step[root]
     if responses.inputs_per_step is None:
-        raise UsageError("the responses do not say how many spikes were fed in: are they those of constant currents?")
+        raise UsageError("the responses have no input spikes: they may come from a run with constant currents")
     return responses.inputs_per_step
 
 
@@ -170,18 +170,18 @@ def _check_same_run(responses: Responses, counts: UnitCounts) -> None:
     for name in (*responses.spikes_per_step, *([INPUT] if counts.saw(INPUT) else [])):
         true = _spikes(responses, name)
         seen = counts.fired(name, responses.steps) if counts.saw(name) else np.zeros(responses.steps, np.int64)
-        # With an early exit images are shown to the end of a part of the run, though their answers came before.
+        # With an early exit, observers see images until the end of a part of the run, even after their answer.
         same = bool((true <= seen).all()) if early else np.array_equal(true, seen)
         if counts.images != responses.images or not same:
             raise DataMismatch(
-                f"the unit counts are not those of this run (of {name} it had {int(true.sum())} spikes for "
-                f"{responses.images} images, {int(seen.sum())} for {counts.images} were seen): let a new UnitCounts "
-                "watch each run"
+                f"the unit counts are not those of this run ({name} sent {int(true.sum())} spikes for "
+                f"{responses.images} images, {int(seen.sum())} for {counts.images} were counted); use a new "
+                "UnitCounts for each run"
             )
 
 
 def _constants(network: SpikingNetwork, landing: Landing) -> int:
-    """Units of a landing that a current flows into at every step."""
+    """The number of units of a landing that receive a current at every step."""
     node = network.node(landing.name)
     shape = network.shapes[landing.name]
     if landing.constant:
@@ -209,16 +209,16 @@ Basis = Literal["counted", "estimate"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerCost(Record):
-    """Operations of one layer for an image, on average over the images shown.
+    """Operations of one layer for an image, averaged over the images of the run.
 
-    ``kind`` is "direct" where spikes reach the population (the output) of that name without weights. ``macs`` are those
-    of the network, one for each connection; ``dense`` counts zeros of the padding and weights of 0 as well (None in
-    older records, whose ``macs`` do). ``spikes`` arrive from all populations it reads; ``accumulates[t]`` are the ACs
-    they cause in the first t + 1 steps. ``constants`` are the ACs of one step for currents that never change (of graded
-    neurons, which take them up once, ``constants_once`` for an image),
-    ``multiplies_once`` the MACs for an image and ``multiplies_per_step`` those of every step. ``basis``: whether
-    accumulates were counted unit by unit, or are an estimate by mean reaches. ``event``: what arrives; a graded event
-    shifts the weight too. ``floating``: a layer of an int8 run whose weights are not rounded; priced as float32.
+    ``kind`` is "direct" where spikes reach the population (or the output) of that name without weights. ``macs`` are
+    those of the network, one for each connection; ``dense`` also counts zeros of the padding and weights of 0 (None in
+    older records, whose ``macs`` include them). ``spikes`` arrive from all populations it reads; ``accumulates[t]`` are
+    the ACs they cause in the first t + 1 steps. ``constants`` are the ACs of one step for constant currents (for graded
+    neurons, which receive them once, ``constants_once`` for an image), ``multiplies_once`` the MACs for an image and
+    ``multiplies_per_step`` those of every step. ``basis``: whether accumulates were counted unit by unit, or estimated
+    from mean reaches. ``event``: the kind of event that arrives; a graded event shifts the weight too. ``floating``: a
+    layer of an int8 run whose weights are not rounded; priced as float32.
     """
 
     name: str
@@ -236,13 +236,13 @@ class LayerCost(Record):
     constants_once: int = 0
 
     def constant_additions(self, run: float) -> float:
-        """The ACs for currents that never change in ``run`` steps."""
+        """The ACs for constant currents in ``run`` steps."""
         return self.constants_once + self.constants * run
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NeuronCost(Record):
-    """A population: its neurons, each updated at every step; those that leak, by a multiplication; spikes per image."""
+    """A population: its neurons, each updated at every step (leaky ones by a multiplication), and spikes per image."""
 
     name: str
     layer: str
@@ -256,8 +256,8 @@ class SpikeCost(Record):
     """The average cost of an image, in operations and in picojoules.
 
     ``run[t]`` is how many of the first t + 1 steps an image was run for, on average: fewer with an early exit.
-    ``draws`` are the random draws of a step. ``memory`` are the accesses after the last step, whose energy is not part
-    of :attr:`energy`, which is arithmetic. ``rivals`` are other ways to run the network. Older records have neither.
+    ``draws`` are the random draws of a step. ``memory`` are the accesses after the last step; :attr:`energy` is
+    arithmetic only and does not include them. ``rivals`` are other ways to run the network. Older records have neither.
     """
 
     images: int
@@ -272,7 +272,7 @@ class SpikeCost(Record):
 
     @property
     def basis(self) -> Basis:
-        """Whether all of it was counted."""
+        """Whether all accumulates were counted, or some estimated."""
         return "counted" if all(layer.basis == "counted" for layer in self.layers) else "estimate"
 
     @property
@@ -282,7 +282,7 @@ class SpikeCost(Record):
 
     @property
     def dense(self) -> int:
-        """The same with those of padding and of weights of 0, as the field counts them."""
+        """The MACs including padding and weights of 0, as they are usually counted."""
         return sum(layer.macs if layer.dense is None else layer.dense for layer in self.layers)
 
     @property
@@ -300,7 +300,7 @@ class SpikeCost(Record):
     def neurobench(self) -> dict[str, float]:
         """The operations of an image under the names of NeuroBench's metric of synaptic operations.
 
-        Dense counts every step; biases are no synaptic operations.
+        Dense counts every step; biases are not synaptic operations.
         """
         run = float(self.run[-1])
         return {
@@ -342,27 +342,27 @@ class SpikeCost(Record):
         return tuple(rival for rival in self.rivals if rival.energy < self.energy)
 
     def at(self, prices: Prices) -> SpikeCost:
-        """The same operations at other prices: ``Prices(numbers="int8")`` if all of them were those of integers."""
+        """The same operations at other prices: ``Prices(numbers="int8")`` for integer arithmetic."""
         layers = tuple(dataclasses.replace(layer, floating=False) for layer in self.layers)
         return dataclasses.replace(self, prices=prices.of_run("float32"), layers=layers)
 
     def layer_energy(self) -> dict[str, float]:
-        """The energy for an image in each layer after the last step, in picojoules, neurons and draws left out."""
+        """The energy for an image in each layer after the last step, in picojoules, without neurons and draws."""
         return {layer.name: sum(self.split(layer)) for layer in self.layers}
 
     def split(self, layer: LayerCost) -> tuple[float, float]:
-        """The energy of a layer after the last step in its accumulates, and in its MACs."""
+        """The energy of a layer's accumulates, and of its MACs, after the last step."""
         return float(self._added(layer)[-1]), float(self._multiplied(layer)[-1])
 
     @property
     def neuron_operations(self) -> tuple[float, float]:
-        """The updates of all neurons after the last step: by an addition, and by a multiplication (leaks)."""
+        """The updates of all neurons after the last step: by an addition, and by a multiplication (leaky neurons)."""
         plain, leaking = self._neurons()
         return plain * float(self.run[-1]), leaking * float(self.run[-1])
 
     @property
     def neuron_energy(self) -> tuple[float, float]:
-        """Their energy; zero where neurons have no price."""
+        """The energy of these updates; zero if neurons have no price."""
         plain, leaking = self._neuron_step()
         return plain * float(self.run[-1]), leaking * float(self.run[-1])
 
@@ -386,11 +386,11 @@ class SpikeCost(Record):
         return Prices(numbers="float32") if layer.floating else self.prices
 
     def _neuron_step(self) -> tuple[float, float]:
-        """The energy of the neurons in one step: of those that do not leak, and of those that do."""
+        """The energy of the neurons in one step: without leak, and with leak."""
         plain, leaking = self._neurons() if self.prices.neurons else (0, 0)
         return self.prices.ac * plain, self.prices.leak_update * leaking
 
     def _neurons(self) -> tuple[int, int]:
-        """Neurons that do not leak, and those that do."""
+        """The number of neurons without leak, and with leak."""
         leaking = sum(population.leaking for population in self.neurons)
         return sum(population.units for population in self.neurons) - leaking, leaking

@@ -1,11 +1,10 @@
 """The fan-out of every unit: the accumulates that one of its spikes causes in the layer that reads it.
 
-Where spikes are added up is a *landing*: a node with weights, or a population (the output) that they reach without one,
-as on an identity shortcut. Spikes come from *roots*: the input, populations, and gates, which let only some of them
-pass. Between a root and a landing lie pools, scales, sums and flattening, so the reach of a unit is a number of paths.
-It is found by going back once from each landing, with w ≠ 0 in place of weights w and sums over windows in place of
-averages. Zeros around an image are not reached and zero weights do not count, so borders, strides, dilation and groups
-are exact.
+A *landing* is a node that adds up spikes: a node with weights, or a population (or the output) that spikes reach
+without weights, as on an identity shortcut. Spikes come from *roots*: the input, populations, and gates, which pass
+only some of them. Between a root and a landing lie pools, scales, sums and flattening, so the reach of a unit is a
+number of paths. It is found by one backward pass from each landing, with w ≠ 0 in place of weights w and sums over
+windows in place of averages. Padding and zero weights do not count, so borders, strides, dilation and groups are exact.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class Landing:
     """A node where spikes are summed.
 
     ``reach[root]`` (positions, channels) counts the accumulates of one spike of each unit of a root. ``constant``:
-    values that never change arrive (a constant input). ``graded``: values that are no spikes and change with every step
-    arrive, from weights without neurons behind them. ``lasting``: what it gives flows into neurons or the output, so
+    values that never change arrive (a constant input). ``graded``: values that are not spikes and change with every
+    step arrive, from weights without neurons after them. ``lasting``: its output flows into neurons or the output, so
     that its constant currents are added at every step. ``bound``: the reach counts all input spikes of a gate.
     """
 
@@ -46,9 +45,9 @@ class Landing:
 
 
 def landings_of(network: SpikingNetwork, *, gates: bool = True) -> tuple[Landing, ...]:
-    """All landings that anything reaches, in the order of the network.
+    """All landings that a spike or a current reaches, in the order of the network.
 
-    With ``gates`` the gates that read a population are roots of their own; otherwise every spike counts as passing.
+    With ``gates``, gates that read a population are separate roots; otherwise every spike counts as passing.
     """
     roots = {gate.name for gate in root_gates(network)} if gates else set()
     backward = _Backward(network, frozenset(roots))
@@ -66,7 +65,7 @@ def landings_of(network: SpikingNetwork, *, gates: bool = True) -> tuple[Landing
 
 
 def root_gates(network: SpikingNetwork) -> tuple[Gate, ...]:
-    """The gates that read a population, or such a gate: what they let pass follows from the spikes alone."""
+    """The gates that read a population, or such a gate: the spikes alone determine what they pass."""
     spiking = {node.name for node in network.populations}
     gates = []
     for node in network.nodes:
@@ -101,7 +100,7 @@ class _Backward:
         self._changing = _changing(network)
 
     def direct(self, node: Node) -> _Walk:
-        """From neurons, or from the output, whose units each take up what arrives."""
+        """From neurons or the output, where each unit receives its own spikes."""
         start = node.source if isinstance(node, Neurons) else node.name
         return self.from_node(start, torch.ones(self._network.shapes[start], dtype=torch.float64))
 
@@ -140,7 +139,7 @@ class _Backward:
         )
 
     def _before(self, node: Pool | Gate | Flatten | Scale | Add, reach: Tensor) -> list[Tensor]:
-        """The reach of what each source of ``node`` gives."""
+        """The reach of the output of each source of ``node``."""
         shape = self._network.shapes[node.sources[0]]
         match node:
             case Pool() | Gate():
@@ -160,7 +159,7 @@ def _ends(network: SpikingNetwork, node: Node) -> bool:
 
 
 def _changing(network: SpikingNetwork) -> dict[str, bool]:
-    """Whether what a node gives changes from step to step."""
+    """Whether the output of each node changes from step to step."""
     changing = {INPUT: not isinstance(network.encode, Constant)}
     for node in network.nodes:
         changing[node.name] = isinstance(node, Neurons) or any(changing[name] for name in node.sources)
@@ -168,14 +167,14 @@ def _changing(network: SpikingNetwork) -> dict[str, bool]:
 
 
 def fan_out(node: Synapses, before: Shape, after: Shape) -> Tensor:
-    """For each input unit of the weights, the number of units it is connected with.
+    """For each input unit of the weights, the number of units it is connected to.
 
-    Its sum is the number of connections: the MACs of the layer without those of padding and of weights of 0.
+    The sum is the number of connections: the MACs of the layer without padding and weights of 0.
     """
     connected = node.weight != 0
     if node.dense:
         return connected.sum(dim=0).double()
-    # All output channels of a group at once: only how many of them each kernel position reaches matters.
+    # All output channels of a group at once: only the number that each kernel position reaches matters.
     grouped = connected.reshape(node.groups, -1, *connected.shape[1:]).sum(dim=1).double()
     targets = torch.ones(before[0], *after[1:], dtype=torch.float64)
     return _reaching(targets, grouped.flatten(0, 1), before, node.stride, node.padding, dilation=node.dilation)

@@ -1,24 +1,24 @@
-"""Memory accesses of a spiking network and of its rivals: a second figure beside arithmetic.
+"""Memory accesses of a spiking network and of its rivals, a second figure besides arithmetic.
 
 Counted as by E. Lemaire et al., "An analytical estimation of spiking neural networks energy efficiency", ICONIP 2022,
-with the operations that really happened in place of their means (θ · C_out · H · W of a kernel). For an image run for T
-steps, with A the accumulates of a layer, C its constant currents of one step, θ its events in and S those its neurons
-send, N_leak neurons that leak:
+with the operations counted in the run in place of their means (θ · C_out · H · W of a kernel). For an image run for T
+steps, with A the accumulates of a layer, C its constant currents of one step, θ its incoming events, S the events its
+neurons send, and N_leak its leaky neurons:
 
     weights      reads  A                                             eqs. 7, 8
     membranes    reads  A + C·T + N_leak·T     writes  as many + S    eqs. 9, 10, 14, 15; the last for the reset
     events       reads  θ                      writes  S              eqs. 5, 13
     values       reads  C·T, pixels drawn from                        eq. 7: biases and constant currents
 
-A layer that multiplies (of the network, or one that a constant input flows into), with M MACs:
+A layer that multiplies (a layer of the network, or one that reads a constant input), with M MACs:
 
     weights      reads  M                                             eq. 6
     values       reads  M for a convolution, N_in for a dense layer, a bias per unit      eqs. 3, 4, 6
                  writes a value per unit                                                  eqs. 11, 12
 
-One access reads or writes one value, and costs by the size of its memory in bytes: the line of least squares through
-Horowitz's caches (8 KB 10 pJ, 32 KB 20 pJ, 1 MB 100 pJ), as there; but no more than his 1.3 nJ for DRAM. Every layer
-has memories of its own for weights, membranes, values (4 bytes; 1 in int8, membranes 4) and events (a bit per unit).
+One access reads or writes one value, and costs by the size of its memory in bytes: the least-squares line through
+Horowitz's caches (8 KB 10 pJ, 32 KB 20 pJ, 1 MB 100 pJ), as there; but at most his 1.3 nJ for DRAM. Every layer has
+separate memories for weights, membranes, values (4 bytes; 1 in int8, membranes 4) and events (a bit per unit).
 Communication between cores and the computing of addresses are left out.
 """
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryAccess", "access_price", "mac_accesses", "spiking_accesses", "together"]
 
-_INTERCEPT, _PER_BYTE = 13.2563, 8.2816e-5  # the line of least squares, in picojoules
-_DRAM = 1300.0  # picojoules for an access, at least
+_INTERCEPT, _PER_BYTE = 13.2563, 8.2816e-5  # the least-squares line, in picojoules
+_DRAM = 1300.0  # picojoules for an access to DRAM, the lower end of the range
 _WIDE = 4  # bytes of a float32, and of a membrane in int8 runs
 
 Kind = Literal["weights", "membranes", "events", "values"]
@@ -88,7 +88,7 @@ def mac_accesses(
 
 
 def spiking_accesses(network: SpikingNetwork, cost: SpikeCost) -> tuple[MemoryAccess, ...]:
-    """The accesses of a run of ``network`` that cost ``cost``, for an image, after the last step."""
+    """The accesses for an image after the last step, in a run of ``network`` with the operations ``cost``."""
     run = float(cost.run[-1])
     found: list[MemoryAccess] = []
     for layer in cost.layers:

@@ -2,17 +2,17 @@
 
 Additions, multiplications and memory are those of M. Horowitz, "Computing's energy problem (and what we can do about
 it)", ISSCC 2014, fig. 1.1.9: 45 nm, 0.9 V. Shifts are those of H. You et al., "ShiftAddNet: a hardware-inspired deep
-network", NeurIPS 2020, table 1: 45 nm as well. From them, for each kind of numbers:
+network", NeurIPS 2020, table 1: 45 nm as well. From them, for each number format:
 
                  float32                        int8
     accumulate   add                            32-bit add: weights have 8 bits, membranes 32
     multiply     multiply + add                 8-bit multiply + 8-bit add, the usual price of an int8 MAC
-    leak         multiply + add                 32-bit multiply + add, the membrane being of 32 bits
+    leak         multiply + add                 32-bit multiply + add: membranes have 32 bits
     shift        8-bit add, to the exponent     16-bit shift: a weight of 8 bits moved by at most 8 places
-    draw         32-bit xorshift (Marsaglia 2003: 3 shifts, 3 exclusive ors, each or taken as an add) and a comparison
+    draw         32-bit xorshift (Marsaglia 2003: 3 shifts, 3 exclusive ors, each priced as an add) and a comparison
 
 An event of a graded neuron is a shift and an accumulate. A multiplier builds a partial product for each bit of an
-operand, so that a MAC of an 8-bit weight with an activation of b bits is priced at b/8 of the 8-bit multiply plus the
+operand, so a MAC of an 8-bit weight with an activation of b bits is priced at b/8 of the 8-bit multiply plus the
 8-bit add (:func:`mac_price`). The table has no 64-bit arithmetic: float64 runs are priced as float32.
 """
 
@@ -35,7 +35,7 @@ PICOJOULES = {
     "int16 shift": 0.057,
     "int32 shift": 0.13,
 }
-"""Picojoules of single operations in 45 nm; shifts by You et al. 2020, the rest by Horowitz 2014."""
+"""Picojoules of single operations in 45 nm; shifts from You et al. 2020, the rest from Horowitz 2014."""
 
 Numbers = Literal["float32", "int8"]
 
@@ -61,7 +61,7 @@ def _rows() -> dict[Numbers, _Row]:
 
 
 def _rounded(*prices: float) -> _Row:
-    """Without what binary sums of decimal prices add at the end."""
+    """Prices without the rounding errors of binary sums."""
     return _Row(*(round(price, 6) for price in prices))
 
 
@@ -84,7 +84,7 @@ class PriceList(Option, family="prices"):
 
 
 class Prices(PriceList, name="picojoule"):
-    """Picojoules for each operation; those that are not given are taken from the table, by the numbers of the run.
+    """Picojoules for each operation; missing ones are taken from the table for the number format of the run.
 
     >>> str(Prices(0.1, 3.2)), PriceList.parse("picojoule:numbers=int8").mac
     ('picojoule:accumulate=0.1,multiply=3.2', 0.23)
@@ -95,21 +95,21 @@ class Prices(PriceList, name="picojoule"):
     accumulate: float | None = param(default=None, ge=0, doc="picojoules for an addition")
     multiply: float | None = param(default=None, gt=0, doc="picojoules for a multiplication with its addition")
     neurons: bool = param(
-        default=True, doc="neurons cost too: at every step an addition each, or a multiplication where they leak"
+        default=True, doc="count neurons too: an addition each per step, or a multiplication if they leak"
     )
     numbers: Numbers | None = param(
-        default=None, doc="whose prices hold where none is given; none: those of the numbers of the run"
+        default=None, doc="number format whose prices are the defaults; none: that of the run"
     )
     leak: float | None = param(
         default=None,
         ge=0,
-        doc="picojoules for the update of a leaky neuron; none: as a multiplication, if that is given",
+        doc="picojoules for the update of a leaky neuron; none: the price of a multiplication, if given",
     )
     shift: float | None = param(default=None, ge=0, doc="picojoules for the shift of a weight by a graded event")
     draw: float | None = param(default=None, ge=0, doc="picojoules for a random draw of poisson input")
 
     def of_run(self, precision: str) -> Prices:
-        """All prices as numbers, for a run with numbers of this ``precision``."""
+        """All prices filled in, for a run with this ``precision``."""
         known = self.numbers
         if self.accumulate is None or self.multiply is None:
             known = known or ("int8" if precision == "int8" else "float32")
@@ -134,7 +134,7 @@ class Prices(PriceList, name="picojoule"):
 
     @property
     def graded_ac(self) -> float:
-        """Picojoules for what a graded event does to one unit: a shift and an accumulate."""
+        """Picojoules for a graded event at one unit: a shift and an accumulate."""
         return self._price("shift") + self.ac
 
     @property
@@ -145,5 +145,5 @@ class Prices(PriceList, name="picojoule"):
     def _price(self, name: str) -> float:
         given: float | None = getattr(self, name)
         if given is None and name == "leak":
-            given = self.multiply  # who names a price for multiplications means those of leaks too
+            given = self.multiply  # a given price of multiplications applies to leaks too
         return float(getattr(_ROWS[self.numbers or "float32"], name)) if given is None else given

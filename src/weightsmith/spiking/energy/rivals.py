@@ -1,16 +1,16 @@
-"""Other ways to run the network that was converted, by which the energy of a spiking network must be judged.
+"""Other ways to run the network that was converted, for comparison with the energy of the spiking network.
 
     float32                   every connection, a multiply–accumulate in float32
     int8                      the same with weights and activations of 8 bits
     int8, zeros skipped       only where the activation is not zero: the share is measured by running the network
-    b bits, zeros skipped     activations of b = ⌈log₂ L⌉ bits, L the number of values a neuron can tell in T steps
-                              (T + 1 for spikes), as good as its rates: Z. Yan et al., arXiv 2409.08290; and without
+    b bits, zeros skipped     activations of b = ⌈log₂ L⌉ bits, L the number of values of a neuron in T steps
+                              (T + 1 for spikes), as fine as its rates: Z. Yan et al., arXiv 2409.08290; and without
 
-A rival is the same network with other numbers: same connections, arithmetic at the prices of the table
+A rival is the same network in another number format: same connections, arithmetic at the prices of the table
 (:func:`~weightsmith.spiking.energy.prices.mac_price`), memory by the same formulas. Its accuracy is not measured:
-8 bits seldom cost any, few bits may. Activations are zero here if they are exactly zero in float32; rounding makes more
-of them so, which would make the last two cheaper still. The sums of an int8 MAC are priced as 8-bit additions, as the
-field does, while spikes are added in 32 bits: where rivals and spikes are close, the rival is given the benefit.
+8 bits seldom lose any, few bits may. Activations count as zero here if they are exactly zero in float32; rounding makes
+more of them zero, which would make the last two cheaper still. The sums of an int8 MAC are priced as 8-bit additions,
+as is usual, while spikes are added in 32 bits: this favours the rival where the two are close.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _FLOAT_BITS, _INT_BITS = 32, 8
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rival(Record):
-    """The network with other numbers: MACs for an image, picojoules for each, and the energy of arithmetic and memory.
+    """The network in another number format: MACs for an image, picojoules for each, energy of arithmetic and memory.
 
-    ``bits`` are those of an activation. ``rows`` is the number of images on which the MACs with a zero activation were
-    counted, which are left out; None where every connection counts.
+    ``bits`` is the width of an activation. ``rows`` is the number of images on which the MACs with a zero activation,
+    which are left out, were counted; None if every connection counts.
     """
 
     name: str
@@ -57,9 +57,9 @@ class Rival(Record):
 
 
 def connections(network: SpikingNetwork, node: Synapses) -> tuple[int, int]:
-    """The MACs of a layer for an image: one for each connection, and with zeros of the padding and weights of 0.
+    """The MACs of a layer for an image: one for each connection, and including zeros of the padding and weights of 0.
 
-    A layer that only copies, each unit reading one of the several it could read, multiplies nothing.
+    A layer that only copies (each unit reads one of several inputs) multiplies nothing.
     """
     connected = (node.weight != 0).flatten(1)
     if connected.shape[1] > 1 and bool((connected.sum(dim=1) <= 1).all()):
@@ -70,10 +70,10 @@ def connections(network: SpikingNetwork, node: Synapses) -> tuple[int, int]:
 
 @torch.no_grad()
 def active_macs(network: SpikingNetwork, x: Tensor, weights: SpikingNetwork | None = None) -> dict[str, float]:
-    """For each layer the MACs of an image whose activation is not zero, on average over the rows ``x``.
+    """For each layer the MACs of an image whose activation is not zero, averaged over the rows ``x``.
 
-    ``network`` must compute what the plain network computes (:attr:`Converted.network`), and ``x`` are rows as they
-    come from the data. ``weights``, if others, are those whose zeros do not count.
+    ``network`` must compute the same as the plain network (:attr:`Converted.network`), and ``x`` are rows as they come
+    from the data. ``weights``, if given, is the network whose zero weights do not count.
     """
     wired = weights or network
     reach = {
@@ -109,10 +109,10 @@ def _read_by_synapses(network: SpikingNetwork, x: Tensor) -> Iterator[tuple[Syna
 def rivals_of(
     network: SpikingNetwork, x: Tensor, levels: int, weights: SpikingNetwork | None = None
 ) -> tuple[Rival, ...]:
-    """The rivals of a spiking network whose neurons tell ``levels`` values.
+    """The rivals of a spiking network whose neurons can represent ``levels`` values.
 
     ``network`` is the converted network before it is balanced, and ``x`` are rows as they come from the data.
-    ``weights`` is the network that is run: what became 0 in it by rounding costs rivals with integers nothing either.
+    ``weights`` is the network that is run: weights that rounding made 0 cost integer rivals nothing either.
     """
     whole, every = (
         {node.name: float(connections(each, node)[0]) for node in each.synapses}

@@ -24,16 +24,16 @@ __all__ = ["synaptic_prices"]
 
 
 def synaptic_prices(network: SpikingNetwork, counts: UnitCounts) -> dict[str, NDArray[np.float64]]:
-    """For each layer that writes a population the accumulates of an image that go with each of its channels.
+    """For each layer before a population, the accumulates of an image that depend on each of its channels.
 
-    Outgoing, the channel's spikes times their reach; and incoming, the spikes that reach its units. What flows from one
-    channel to another is in the price of both, since it falls away with either: prices are not a share of a total.
+    Outgoing: the channel's spikes times their reach. Incoming: the spikes that reach its units. Accumulates from one
+    channel to another are in the price of both, since removing either saves them: prices are not shares of a total.
     Layers are named as in the network that was converted (:attr:`Neurons.layer`), a population without a layer by its
     own name; populations of one layer are added up. Biases are left out, and so is a constant input, which is
     multiplied once for an image and not accumulated. Poisson input counts if ``counts`` has it.
     """
     if counts.images == 0:
-        raise UsageError("no spikes were counted: give the unit counts to run(observers=[…]) first")
+        raise UsageError("no spikes were counted; pass the unit counts to run(observers=[…]) first")
     seen = [name for name in (INPUT, *(node.name for node in network.nodes)) if counts.saw(name)]
     mean = {name: counts.units(name) / counts.images for name in seen}
     incoming = _incoming(network, mean)
@@ -46,7 +46,7 @@ def synaptic_prices(network: SpikingNetwork, counts: UnitCounts) -> dict[str, ND
 
 
 def _outgoing(counts: UnitCounts, node: Neurons, mean: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Accumulates that the spikes of each channel cause, behind gates as well."""
+    """Accumulates that the spikes of each channel cause, including those after gates."""
     total = np.zeros(mean[node.name].shape[1])
     for landing in counts.landings:
         for root, reach in landing.reach.items():
@@ -58,7 +58,7 @@ def _outgoing(counts: UnitCounts, node: Neurons, mean: Mapping[str, NDArray[np.f
 def _incoming(network: SpikingNetwork, mean: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
     """Accumulates that reach the units of each channel of each population."""
     events = {name: _in_shape(mean[name], network.shapes[name]) for name in mean}  # copies of spikes at each unit
-    landed: dict[str, Tensor] = {}  # accumulates that were made on the way to each unit
+    landed: dict[str, Tensor] = {}  # accumulates made on the way to each unit
     found = {}
     for node in network.nodes:
         for values, passed_on in ((events, _events), (landed, _landed)):
@@ -85,13 +85,13 @@ def _events(node: Pool | Gate | Flatten | Scale | Add, entering: Tensor, shape: 
 
 
 def _landed(node: Pool | Gate | Flatten | Scale | Add, entering: Tensor, shape: Shape) -> Tensor:
-    if isinstance(node, Pool | Gate):  # all of a channel goes with it, whatever the windows cover
+    if isinstance(node, Pool | Gate):  # the whole channel is removed, whatever the windows cover
         return entering.mean(dim=(1, 2), keepdim=True).expand(shape) * (entering[0].numel() / math.prod(shape[1:]))
     return entering.reshape(shape)
 
 
 def _connected(node: Synapses, entering: Tensor) -> Tensor:
-    """Accumulates that land on each unit behind the weights."""
+    """Accumulates that arrive at each unit after the weights."""
     pattern = (node.weight != 0).float()
     if node.dense:
         return pattern @ entering

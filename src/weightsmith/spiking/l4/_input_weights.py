@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InputWeights:
-    """A population and the synapses directly before it; ``factor`` is that of scales in between, per channel."""
+    """A population and the synapses directly before it; ``factor`` is the product of scales in between."""
 
     population: Neurons
     synapses: Synapses
@@ -50,7 +50,7 @@ class InputWeights:
 
 
 def input_weights_of(network: SpikingNetwork, population: str) -> InputWeights:
-    """The input weights of ``population``; refused by name unless it is fed by exactly one layer of its own."""
+    """The input weights of ``population``; refused unless exactly one layer, read by nothing else, feeds it."""
     node = network.node(population)
     if not isinstance(node, Neurons):
         raise UnknownName("population", population, [known.name for known in network.populations])
@@ -80,15 +80,15 @@ def population_norms(network: SpikingNetwork, population: str) -> Array:
 
 
 def population_spreads(network: SpikingNetwork, population: str, x: Tensor, *, steps: int, seed: int = 0) -> Array:
-    """sqrt(mean over images, positions and steps of Σ λ·w²) of each unit: eq. 2 with the rates λ that really arrive.
+    """sqrt(mean over images, positions and steps of Σ λ·w²) of each unit: eq. 2 with the measured input rates λ.
 
-    Of values that are not spikes of one size (averages over several) λ is the mean square.
+    For values that are not spikes of one size (averages over several) λ is the mean square.
     """
     inputs = input_weights_of(network, population)
     square = arrivals(network, inputs.synapses.name, x, steps=steps, seed=seed).square
     if square is None:
         raise UsageError(
-            f"by=input: what arrives at {inputs.synapses.name} is not single random spikes, so that it has no rates; "
+            f"by=input: the inputs of {inputs.synapses.name} are not single random spikes and have no rates; "
             "use by=norm, or encode=poisson"
         )
     return array_of(_mean_currents(inputs.synapses, square, inputs.weight().square(), None).sqrt())
@@ -105,7 +105,7 @@ def population_means(
 ) -> Array:
     """μ of each unit of ``population``, over images, positions and steps.
 
-    That of the membrane just before it is tested is measured, running the network no further than needed; that of the
+    The mean of the membrane just before its threshold test is measured, running only the layers needed; the mean of the
     current is τ · mean current, the steady state of eq. 1.
     """
     if of == "membrane":
@@ -135,14 +135,14 @@ def time_constants(network: SpikingNetwork, population: Neurons) -> Array:
         raise UsageError(f"{population.name} has a leak for every position; adjust first, then add the mismatch")
     if (leaks >= 1).any():
         raise UsageError(
-            f"mean=current: {population.name} does not leak, so that its mean membrane has no steady state; "
+            f"mean=current: {population.name} does not leak, so its mean membrane has no steady state; "
             "use mean=membrane"
         )
     return np.asarray(-1 / np.log(leaks))
 
 
 def times(values: Tensor, factors: Tensor) -> Tensor:
-    """Values of each unit (the first dimension) times its factor, computed in float64 and of the old type."""
+    """Values of each unit (the first dimension) times its factor, computed in float64 and returned in the old type."""
     return (values.double() * factors.reshape(-1, *[1] * (values.dim() - 1))).to(values.dtype)
 
 
@@ -154,7 +154,7 @@ def array_of(values: Tensor) -> Array:
 # Eqs. 6 to 9 of the L4-norm paper as one pure function.
 
 
-_LEAST_THRESHOLD = 0.1  # of the threshold in use: wanted thresholds near zero would scale weights without bound
+_LEAST_THRESHOLD = 0.1  # of the current threshold: wanted thresholds near zero would scale weights without bound
 
 Array = NDArray[np.float64]
 
@@ -194,7 +194,7 @@ def l4_scales(norms: ArrayLike, means: ArrayLike, threshold: ArrayLike, smoothin
         raise OptionError(f"smoothing must be ≥ 0, not {smoothing!r}")
     if mean == 0:
         raise DataMismatch("every unit's norm is zero: there are no weights to adjust")
-    # Eqs. 8 and 9 as a distance from their limit, so that no r is too large: r·n̄ could overflow, and ∞/∞ is no number.
+    # Eqs. 8 and 9 as the distance from their limit, to allow any r: r·n̄ could overflow, and ∞/∞ is NaN.
     smoothed = mean + (n - mean) / (1 + r)
     wanted = mu + smoothed / mean * (v0 - mu)
     guarded = wanted < _LEAST_THRESHOLD * v0
@@ -204,12 +204,12 @@ def l4_scales(norms: ArrayLike, means: ArrayLike, threshold: ArrayLike, smoothin
 
 
 def _checked(norms: ArrayLike, means: ArrayLike, threshold: ArrayLike) -> tuple[Array, Array, Array]:
-    """The three as float64 vectors of one length, where they make sense."""
+    """The three as float64 vectors of one length, each value checked."""
     n, mu = np.asarray(norms, np.float64), np.asarray(means, np.float64)
     v0 = np.asarray(threshold, np.float64)
     if n.ndim != 1 or n.size == 0 or mu.shape != n.shape or v0.shape not in ((), n.shape):
         raise DataMismatch(
-            f"norms {n.shape}, means {mu.shape} and thresholds {v0.shape} do not fit: each unit has one of each"
+            f"norms {n.shape}, means {mu.shape} and thresholds {v0.shape} do not match: give one of each per unit"
         )
     for what, values, fine in (
         ("norm", n, n >= 0),
@@ -218,5 +218,7 @@ def _checked(norms: ArrayLike, means: ArrayLike, threshold: ArrayLike) -> tuple[
     ):
         good = np.isfinite(values) & fine
         if not good.all():
-            raise DataMismatch(f"a {what} of {np.atleast_1d(values)[~np.atleast_1d(good)][0]} cannot be adjusted by")
+            raise DataMismatch(
+                f"a {what} of {np.atleast_1d(values)[~np.atleast_1d(good)][0]} cannot be used for the adjustment"
+            )
     return n, mu, np.broadcast_to(v0, n.shape).copy()

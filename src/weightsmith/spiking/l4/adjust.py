@@ -1,13 +1,13 @@
 """The L4-norm adjustment: scale the weights of the first layer so that noisy membranes do not fire too easily.
 
-The standard deviation of a membrane under random spikes grows with the L4 norm of the unit's weights, so that of two
+The standard deviation of a membrane under random spikes grows with the L4 norm of the unit's weights, so of two
 units with the same mean the one with the larger L4 norm reaches the threshold more often. J. M. Allred and K. Roy,
 *L⁴-norm weight adjustments for converted spiking neural networks*, section 4, therefore ask how far each threshold
 should be from the mean of its membrane, and scale the weights instead of the threshold (:func:`l4_scales`).
 
-Our reading where the paper is silent: the mean is that of the membrane just before it is tested, over images, positions
-and steps, at the leak, reset and thresholds of the network that is adjusted; a bias is scaled with the weights of its
-unit; deeper thresholds stay.
+Our reading where the paper does not specify: the mean is that of the membrane just before its threshold test, over
+images, positions and steps, at the leak, reset and thresholds of the network that is adjusted; a bias is scaled with
+the weights of its unit; thresholds of deeper layers stay.
 
 >>> Adjust.parse("l4:1.0")
 L4(smoothing=1.0, layers=1, by='norm', images=512, steps=None, mean='membrane')
@@ -66,25 +66,25 @@ class Adjust(Option, family="adjust"):
 class L4(Adjust, name="l4"):
     """Scale each unit's weights by eqs. 6 to 9 of the paper.
 
-    ``by="input"`` takes what the inputs really cause, sqrt(mean of Σ λ·w²) with λ the rate of the incoming spikes, in
-    place of the L4 norm. ``mean="current"`` takes the steady state of eq. 1, τ · mean current with τ = −1/ln(leak), in
-    place of the membrane's mean.
+    ``by="input"`` uses the spread caused by the actual inputs, sqrt(mean of Σ λ·w²) with λ the rate of the incoming
+    spikes, in place of the L4 norm. ``mean="current"`` uses the steady state of eq. 1, τ · mean current with
+    τ = −1/ln(leak), in place of the membrane's mean.
     """
 
-    smoothing: float = param(ge=0, doc="r of eqs. 8 and 9; the larger, the less is changed, and inf changes nothing")
-    layers: int = param(default=1, ge=1, doc="how many populations are adjusted, from the first; the paper's is 1")
+    smoothing: float = param(ge=0, doc="r of eqs. 8 and 9; larger values change less, and inf changes nothing")
+    layers: int = param(default=1, ge=1, doc="number of populations to adjust, from the first; 1 in the paper")
     by: Literal["norm", "input"] = param(default="norm", doc="L4 norm, or the spread the inputs cause")
-    images: int = param(default=512, ge=1, doc="images on which means are measured, from the first")
-    steps: int | None = param(default=None, ge=1, doc="steps for which they are run; none: those of the run")
-    mean: Literal["membrane", "current"] = param(default="membrane", doc="what the mean of a unit is taken of")
+    images: int = param(default=512, ge=1, doc="number of first images on which means are measured")
+    steps: int | None = param(default=None, ge=1, doc="steps of that measurement; none: those of the run")
+    mean: Literal["membrane", "current"] = param(default="membrane", doc="the quantity whose mean is used for a unit")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AdjustedPopulation(Record):
     """The adjustment of the input weights of one population; tuples have one value per unit (channel).
 
-    ``guarded`` are the numbers of the units whose wanted threshold was raised to a tenth of the one in use. The weights
-    of unit j were multiplied by ``scalars[j]`` · ``rescale``.
+    ``guarded`` are the indices of the units whose wanted threshold was raised to a tenth of the current one. The
+    weights of unit j were multiplied by ``scalars[j]`` · ``rescale``.
     """
 
     population: str
@@ -102,7 +102,7 @@ class AdjustedPopulation(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Adjustment(Record):
-    """The report of an adjustment. ``adjust`` is the option in its text form (an infinite number is no JSON)."""
+    """The report of an adjustment. ``adjust`` is the option in its text form (JSON has no infinite numbers)."""
 
     adjust: str
     images: int
@@ -113,7 +113,7 @@ class Adjustment(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Adjusted:
-    """The adjusted network, and what was done to it."""
+    """The adjusted network, and the report of the adjustment."""
 
     network: SpikingNetwork
     report: Adjustment
@@ -122,13 +122,13 @@ class Adjusted:
 def adjusted(network: SpikingNetwork, adjust: L4, x: Tensor, *, steps: int, seed: int = 0) -> Adjusted:
     """Adjust the first populations of ``network``, measuring on the first ``adjust.images`` of ``x``.
 
-    ``steps`` are those of the run that is to come. Of several populations each is measured with the ones before it
-    already adjusted. Thresholds are not changed.
+    ``steps`` is the number of steps of the later run. Each population is measured with those before it already
+    adjusted. Thresholds are not changed.
     """
     names = [node.name for node in network.populations]
     if adjust.layers > len(names):
-        raise UsageError(f"l4: the network has {len(names)} populations, so that {adjust.layers} cannot be adjusted")
-    for name in names[: adjust.layers]:  # refused before any work
+        raise UsageError(f"l4: the network has {len(names)} populations, fewer than the {adjust.layers} to adjust")
+    for name in names[: adjust.layers]:  # refuse before any work
         inputs = input_weights_of(network, name)
         if adjust.mean == "current":
             time_constants(network, inputs.population)
@@ -149,11 +149,11 @@ def adjusted(network: SpikingNetwork, adjust: L4, x: Tensor, *, steps: int, seed
 def population_scales(
     network: SpikingNetwork, population: str, means: ArrayLike, smoothing: float, norms: ArrayLike | None = None
 ) -> Scales:
-    """:func:`l4_scales` of the units of ``population`` at its thresholds; without ``norms``, by their L4 norms."""
+    """:func:`l4_scales` of the units of ``population`` at its thresholds; ``norms`` are its L4 norms by default."""
     inputs = input_weights_of(network, population)
     known = population_norms(network, population) if norms is None else np.asarray(norms, np.float64)
     if not known.any():
-        raise DataMismatch(f"{population} cannot be adjusted: its weights are all zero, or nothing arrives at them")
+        raise DataMismatch(f"{population} cannot be adjusted: its weights are all zero, or no input reaches them")
     return l4_scales(known, means, array_of(inputs.population.threshold), smoothing)
 
 
@@ -162,7 +162,7 @@ def channel_factors(
 ) -> Array:
     """The factor of each channel's current: ŝ · the rescaling of the whole layer.
 
-    It is all that a sweep over smoothings and thresholds needs: the currents themselves are computed once.
+    A sweep over smoothings and thresholds needs only these factors: the currents themselves are computed once.
     """
     scales = population_scales(network, population, means, smoothing, norms)
     return scales.applied * _rescale(input_weights_of(network, population), scales)
@@ -171,7 +171,7 @@ def channel_factors(
 def apply_scales(network: SpikingNetwork, population: str, scales: Scales) -> tuple[SpikingNetwork, float]:
     """The network with the weights and biases of each unit times ŝ, the layer rescaled to its old mean |w|.
 
-    Also returns the factor of that rescaling, which biases are multiplied by as well.
+    Also returns the factor of that rescaling, which applies to biases as well.
     """
     inputs = input_weights_of(network, population)
     rescale = _rescale(inputs, scales)
@@ -182,7 +182,7 @@ def apply_scales(network: SpikingNetwork, population: str, scales: Scales) -> tu
 
 
 def _rescale(inputs: InputWeights, scales: Scales) -> float:
-    """Old mean |w| through the new one."""
+    """The old mean |w| divided by the new one."""
     sizes = array_of(inputs.weight().abs().flatten(1).sum(dim=1))
     if sizes.shape != scales.applied.shape:
         raise DataMismatch(f"{inputs.population.name} has {len(sizes)} units, the scales have {len(scales.applied)}")

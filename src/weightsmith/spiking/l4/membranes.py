@@ -1,6 +1,6 @@
 """Moments of membrane potentials, and of the inputs of the weights before them.
 
-Moments are taken over images, steps and positions while a network runs; nothing of the run itself is kept. To measure
+Moments are taken over images, steps and positions while a network runs; the run itself is not stored. To measure
 the first layers only, run the :func:`truncated` network, which ends after the population of interest.
 """
 
@@ -24,13 +24,13 @@ from weightsmith.spiking.simulation.sources import source_of
 
 __all__ = ["Arrivals", "MembraneMoments", "arrivals", "truncated"]
 
-_AT_ONCE = 1 << 16  # values that are turned into float64 at a time: as many as stay in the nearer memory
+_AT_ONCE = 1 << 16  # values converted to float64 at a time: few enough to stay in the cache
 
 
 class MembraneMoments:
-    """An observer that takes mean and variance, per channel, of every membrane just before it is tested.
+    """An observer that computes mean and variance, per channel, of every membrane just before its threshold test.
 
-    Without ``populations`` it watches all. Parts are merged by the rule of Chan, Golub and LeVeque ("Updating formulae
+    Without ``populations`` it observes all. Parts are merged by the rule of Chan, Golub and LeVeque ("Updating formulae
     and a pairwise algorithm for computing sample variances", 1979), so that a large mean does not swallow a small
     variance.
     """
@@ -39,7 +39,9 @@ class MembraneMoments:
 
     def __init__(self, populations: Iterable[str] | None = None) -> None:
         if isinstance(populations, str):
-            raise UsageError(f"populations must be several names, not {populations!r}; for one write [{populations!r}]")
+            raise UsageError(
+                f"populations must be a list of names, not {populations!r}; for one write [{populations!r}]"
+            )
         self._wanted = None if populations is None else frozenset(populations)
         self._seen: dict[str, _Moments] = {}
 
@@ -55,7 +57,7 @@ class MembraneMoments:
         if self._wanted is not None and population not in self._wanted:
             return
         if membranes is None:
-            raise UsageError(f"{population}: no membranes were shown, so that they have no moments")
+            raise UsageError(f"{population}: no membranes were observed, so there are no moments")
         channels = membranes.shape[-1]
         moments = self._seen.setdefault(population, _Moments(channels))
         rows = membranes.reshape(-1, channels)
@@ -63,7 +65,7 @@ class MembraneMoments:
             moments.add(rows[part].astype(np.float64))
 
     def count(self, population: str) -> int:
-        """Membranes seen of each channel: images · steps · positions."""
+        """The number of values seen of each channel: images · steps · positions."""
         return self._of(population).count
 
     def mean(self, population: str) -> NDArray[np.float64]:
@@ -71,7 +73,7 @@ class MembraneMoments:
         return self._of(population).mean.copy()
 
     def variance(self, population: str) -> NDArray[np.float64]:
-        """The variance of each channel, that of all values seen (divided by their count)."""
+        """The variance of each channel over all values seen (divided by their count)."""
         moments = self._of(population)
         return moments.squares / moments.count
 
@@ -98,7 +100,7 @@ class _Moments:
 
 
 def _parts(rows: int, width: int) -> Iterable[slice]:
-    """Slices of rows of this width that hold few enough values each."""
+    """Slices of rows of this width, each with at most ``_AT_ONCE`` values."""
     length = max(1, _AT_ONCE // width)
     return (slice(start, start + length) for start in range(0, rows, length))
 
@@ -121,8 +123,8 @@ def truncated(network: SpikingNetwork, population: str) -> SpikingNetwork:
 class Arrivals:
     """Mean and mean square, over images and steps, of each value that enters a node (float64, in their shape).
 
-    The mean square of spikes is their rate. It is None where nothing random arrives (constant currents), or where
-    random inputs are mixed before they arrive.
+    The mean square of spikes is their rate. It is None if no random inputs arrive (constant currents), or if random
+    inputs are mixed before they arrive.
     """
 
     mean: Tensor
@@ -130,10 +132,10 @@ class Arrivals:
 
 
 def arrivals(network: SpikingNetwork, synapses: str, x: Tensor, *, steps: int, seed: int = 0) -> Arrivals:
-    """The moments of what arrives at ``synapses`` while ``network`` runs on ``x`` for ``steps`` steps.
+    """The moments of the inputs of ``synapses`` while ``network`` runs on ``x`` for ``steps`` steps.
 
-    What comes from the input is known without running: a pixel x fires with probability scale·|x| (:class:`Poisson`).
-    What comes from a population is measured. Pools, flattening and scales in between are followed; sums and gates are
+    Those of the network's input are known without a run: a pixel x fires with probability scale·|x| (:class:`Poisson`).
+    Those of a population are measured. Pools, flattening and scales in between are followed; sums and gates are
     refused.
     """
     root, chain = _way_to(network, synapses)
@@ -159,7 +161,7 @@ def _way_to(network: SpikingNetwork, synapses: str) -> tuple[str, list[_Linear]]
     while name != INPUT and not isinstance(node := network.node(name), Neurons):
         if not isinstance(node, Pool | Flatten | Scale):
             raise UsageError(
-                f"what arrives at {synapses} passes {name} ({type(node).__name__}), behind which nothing is measured; "
+                f"the inputs of {synapses} pass {name} ({type(node).__name__}), after which they are not measured; "
                 "use by=norm and mean=membrane"
             )
         chain.insert(0, node)
@@ -168,14 +170,14 @@ def _way_to(network: SpikingNetwork, synapses: str) -> tuple[str, list[_Linear]]
 
 
 def _through(chain: Sequence[_Linear], values: Tensor) -> Tensor:
-    """Values (images, …) behind the nodes of ``chain``."""
+    """Values (images, …) after the nodes of ``chain``."""
     for node in chain:
         values = linear(node, {node.source: values})
     return values
 
 
 class _Watch:
-    """Adds up what the spikes of one population are behind a chain of nodes."""
+    """Sums the spikes of one population as they leave a chain of nodes."""
 
     membranes, inputs = False, False
 

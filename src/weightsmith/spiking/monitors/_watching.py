@@ -17,7 +17,7 @@ __all__ = ["Watched", "check_units", "chosen", "per_unit", "rows_of", "shown_sha
 
 
 class Watched:
-    """The images that an observer looks at, and how many steps of each it has seen of every population."""
+    """The images that an observer watches, and the number of steps seen of each for every population."""
 
     def __init__(self, images: int | Iterable[int], populations: Sequence[Neurons]) -> None:
         self.rows = rows_of(images)
@@ -36,38 +36,38 @@ class Watched:
             image = images[here[odd[0]]]
             raise UsageError(
                 f"step {step} of image {image} follows step {seen[mine[odd[0]]] - 1} of {population}: "
-                "an observer watches one run, all of it; make a new one for each"
+                "an observer watches one whole run; use a new one for each run"
             )
         seen[mine] = step + length
         return here, mine
 
     def ended(self) -> NDArray[np.int64]:
-        """Steps seen of each watched image; an observer that was shown nothing is refused."""
+        """Steps seen of each watched image; refuses an observer that has seen nothing."""
         steps: NDArray[np.int64] = np.max(list(self.seen.values()), axis=0)
         if not steps.any():
-            raise UsageError("nothing was seen: give the observer to run(observers=[…]) first")
+            raise UsageError("the observer has seen nothing: pass it to run(observers=[…]) first")
         return steps
 
 
 def rows_of(images: int | Iterable[int]) -> NDArray[np.int64]:
-    """The rows of the input to look at: the first ``images``, or those that are named, ascending."""
+    """The rows of the input to watch: the first ``images``, or the given ones, in ascending order."""
     if isinstance(images, int | np.integer):
         images = range(images)
     rows = np.unique(np.asarray(list(images), np.int64))
     if len(rows) == 0 or rows[0] < 0:
-        raise UsageError(f"images must be a number of at least 1, or numbers of rows from 0 on, not {images!r}")
+        raise UsageError(f"images must be a number ≥ 1, or row numbers ≥ 0, not {images!r}")
     return rows
 
 
 def chosen(network: SpikingNetwork, populations: Iterable[str] | None) -> tuple[Neurons, ...]:
-    """The populations of these names, in the order of the network; all without names."""
+    """The populations of these names, in the order of the network; all if None."""
     known = {node.name: node for node in network.populations}
     names = set(known if populations is None else populations)
     unknown = next(iter(sorted(names - set(known))), None)
     if unknown is not None:
         raise UnknownName("population", unknown, known)
     if not names:
-        raise UsageError("populations names none; leave it out (None) for all")
+        raise UsageError("populations is empty; leave it out (None) for all")
     return tuple(node for name, node in known.items() if name in names)
 
 
@@ -81,7 +81,7 @@ def check_units(network: SpikingNetwork, name: str, spikes: NDArray[np.integer])
     """Refuse spikes (images, steps, positions, channels) that are not those of this node."""
     expected = shown_shape(network, name)
     if spikes.shape[2:] != expected:
-        raise DataMismatch(f"{name} has {expected} positions and channels, not the {spikes.shape[2:]} that are shown")
+        raise DataMismatch(f"{name} has {expected} positions and channels, not {spikes.shape[2:]}")
 
 
 def per_unit(network: SpikingNetwork, name: str, values: Tensor) -> NDArray[np.float64]:

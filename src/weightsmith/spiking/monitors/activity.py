@@ -1,7 +1,7 @@
 """Firing statistics of populations: rates, silence, regularity, overshoot (discussed but not measured in seed 000).
 
-A *train* is what one unit fired for one image. With n_k its spikes in the k-th of K whole windows of W steps, and
-I_1 … I_n the intervals between its spikes:
+A *train* is the sequence of spikes of one unit for one image. With n_k its spikes in the k-th of K whole windows of W
+steps, and I_1 … I_n the intervals between its spikes:
 
     Fano factor        F = s²/m,   m = Σ n_k/K,   s² = Σ (n_k − m)²/(K − 1)
     interval CV        c² = (n + 1)/n · s²/m²,    m = Σ I_i/n,   s² = Σ (I_i − m)²/(n − 1)
@@ -9,9 +9,9 @@ I_1 … I_n the intervals between its spikes:
 
 Both F and c² are 1 − p for Bernoulli trains of probability p (1 for Poisson trains) and 0 for regular ones. This holds
 for short trains too: over all trains with N spikes in T = K·W steps the mean of F is (1 − N/T)·T/(T − 1), and over all
-with n intervals in a span of S steps the mean of c² is 1 − n/S, which is what the factor (n + 1)/n is for. A train of
-one spike has F = 1 whatever made it; so F is averaged over the trains of at least two spikes (in whole windows), c²
-over those of at least three with weights n − 1, and the interval CV is the root of that mean.
+with n intervals in a span of S steps the mean of c² is 1 − n/S, due to the factor (n + 1)/n. A train of one spike
+always has F = 1; so F is averaged over the trains of at least two spikes (in whole windows), c² over those of at least
+three with weights n − 1, and the interval CV is the root of that mean.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class PopulationStatistics(Record):
 
     ``rate`` is spikes per unit and step, ``rate_variance`` the variance over units of each unit's rate over all images,
     ``silent`` the share of units that fired for no image. ``rate_noise`` is the variance over windows of the rate
-    within them, averaged over all trains: the temporal noise that the next layer is given. ``fano`` and ``interval_cv``
-    are means over ``fano_trains`` and ``interval_trains`` trains, ``overshoot`` over all spikes above a threshold, as
-    thresholds (None for graded neurons, which have no one threshold). ``taken_back`` is the share of the spikes that
-    are negative, None for neurons without signs; all other figures count spikes of either sign alike.
+    within them, averaged over all trains: the temporal noise that the next layer receives. ``fano`` and ``interval_cv``
+    are means over ``fano_trains`` and ``interval_trains`` trains, ``overshoot`` over all spikes above a threshold, in
+    thresholds (None for graded neurons, which have no single threshold). ``taken_back`` is the share of the spikes that
+    are negative, None for unsigned neurons; all other figures count spikes of both signs alike.
     """
 
     name: str
@@ -82,8 +82,8 @@ class ActivityRecord(Record):
 class Statistics:
     """An observer that measures how populations fire, for some images.
 
-    ``images`` are the first so many rows of the input, or the rows named. Steps before ``skip`` are left out: deeper
-    layers begin late, which looks like variance. Memory is 32 bytes for each unit and image, whatever the steps.
+    ``images`` is a number of first rows of the input, or a list of rows. Steps before ``skip`` are left out: deeper
+    layers start late, which looks like variance. Memory is 32 bytes per unit and image, for any number of steps.
     Overshoot needs membranes, which cost time; without ``overshoot`` it is None.
     """
 
@@ -113,7 +113,7 @@ class Statistics:
         spikes: NDArray[np.integer],
         membranes: NDArray[np.floating] | None,
     ) -> None:
-        """Take up a part of the run."""
+        """Add a part of the run."""
         if population not in self._trains:
             return
         check_units(self._network, population, spikes)
@@ -171,7 +171,7 @@ class _Trains:
         self._add_intervals(trains[row], offset.astype(np.int32) + np.int32(step))
         if membranes is not None:
             image, unit = np.divmod(row, self._units)
-            up = signs[image, offset, unit] > 0  # a spike that is taken back passes no threshold
+            up = signs[image, offset, unit] > 0  # a negative spike passes no threshold
             tested = membranes.reshape(fired.shape)[image, offset, unit].astype(np.float64)[up]
             self._overshoot += float((tested / self._threshold[unit[up]] - 1).sum())
             self._tested += int(up.sum())
@@ -190,7 +190,7 @@ class _Trains:
             start = stop
 
     def _add_intervals(self, trains: NDArray[np.int64], times: NDArray[np.int32]) -> None:
-        """Take up spikes that are ordered by train and, within it, by time."""
+        """Add spikes that are ordered by train and, within it, by time."""
         begins = np.flatnonzero(np.diff(trains, prepend=-1))
         ends = np.append(begins[1:], len(trains)) - 1
         firing = trains[begins]
@@ -228,7 +228,7 @@ class _Trains:
         )
 
     def _over_windows(self, windows: NDArray[np.int64]) -> tuple[float | None, float | None, int]:
-        """The variance of the rate over windows, the mean Fano factor, and over how many trains."""
+        """The variance of the rate over windows, the mean Fano factor, and the number of trains."""
         long = windows >= 2
         if not long.any():
             return None, None, 0
@@ -243,7 +243,7 @@ class _Trains:
         )
 
     def _over_intervals(self) -> tuple[float | None, int]:
-        """The interval CV and over how many trains."""
+        """The interval CV and the number of trains."""
         enough = self._count >= 3
         if not enough.any():
             return None, 0
@@ -251,5 +251,5 @@ class _Trains:
         mean = (self._last[enough] - self._first[enough]) / number
         squares = self._intervals_squared[enough] - number * mean**2  # Σ (I − m)²
         weighted = (number + 1) / number * squares / mean**2
-        # Rounding can leave a trace below zero where all intervals are equal.
+        # Rounding can give a value slightly below zero if all intervals are equal.
         return math.sqrt(max(0.0, float(weighted.sum() / (number - 1).sum()))), int(enough.sum())

@@ -1,12 +1,12 @@
 """Conversion error: rates against activations, and the answers of the two networks against each other.
 
 With a the activation of a unit for an image, and y its spikes per step (of graded neurons the sum of their sizes) times
-its amplitude (what a spike stands for; 1 where that is not known), over all images and units of a population:
+its amplitude (the value of a spike; 1 if unknown), over all images and units of a population:
 
     slope          Σ a·y / Σ a²                     the line through the origin nearest to the points
     correlation    Pearson's, of a and y
-    error          √(Σ (y − a)² / Σ a²)             only where the amplitude is known: else the two have no common unit
-    scatter        √(Σ (y − slope·a)² / Σ y²)       what is left of y that no common factor explains
+    error          √(Σ (y − a)² / Σ a²)             only if the amplitude is known: else the two have no common unit
+    scatter        √(Σ (y − slope·a)² / Σ y²)       the part of y that no common factor explains
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ROUNDING = 1e-12
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PopulationCorrespondence(Record):
-    """Rates of one population against the activations they stand for (see the formulas above).
+    """Rates of one population against the activations they represent (see the formulas above).
 
     A number is None where it is not defined: all activations are zero, or do not vary, or nothing fired.
     ``activations`` and ``rates`` (times the amplitude) are some points of the scatter plot, drawn by the seed.
@@ -70,7 +70,7 @@ class Correspondence(Record):
 class Confusion(Record):
     """``matrix[i, j]``: images that the network assigns class i and the spiking network class j.
 
-    ``undecided[i]`` counts those of class i for which no spike had reached the output; they are no agreement.
+    ``undecided[i]`` counts those of class i for which no spike had reached the output; they do not count as agreement.
     """
 
     matrix: NDArray[np.int64]
@@ -81,7 +81,7 @@ class Confusion(Record):
 class Rates:
     """An observer that counts the spikes of every unit for some images.
 
-    ``images`` are the first so many rows of the input, or the rows named: 4 bytes for each of their units.
+    ``images`` is a number of first rows of the input, or a list of rows; each takes 4 bytes per unit.
     """
 
     membranes, inputs = False, False
@@ -113,12 +113,12 @@ class Rates:
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """How many steps were seen of each of :attr:`images`."""
+        """The number of steps seen of each of :attr:`images`."""
         ended = self._watched.ended()
         return ended[ended > 0]
 
     def of(self, population: str) -> NDArray[np.float64]:
-        """Spikes per step (images, positions, channels), those taken back subtracted; of graded neurons the sum."""
+        """Spikes per step (images, positions, channels), net of those taken back; for graded neurons the sum."""
         if population not in self._counts:
             raise UnknownName("population", population, self._counts)
         counts = self._counts[population][self._watched.ended() > 0]
@@ -151,12 +151,12 @@ def correspondence(
 ) -> Correspondence:
     """Compare ``rates`` with the activations of the network that was converted, for the same images.
 
-    ``activations`` gives for a batch, normalised as the network takes it, the values of each population's layer after
-    its ReLU (:meth:`Converted.activations`). ``x`` is what was run: rows as they come from the data.
+    ``activations`` returns for a normalised batch the values of each population's layer after its ReLU
+    (:meth:`Converted.activations`). ``x`` are the rows of the run, as they come from the data.
     """
     images = rates.images
     if len(x) <= images[-1]:
-        raise DataMismatch(f"image {images[-1]} was run, but there are {len(x)} rows: give the x of the run")
+        raise DataMismatch(f"image {images[-1]} was run, but x has {len(x)} rows; give the x of the run")
     sums = {node.name: _Sums(rates, node, points, seed) for node in rates.populations}
     done = 0
     for upto, batch in batches_for(rates.network.card, x[torch.from_numpy(images)], _BATCH):
@@ -185,7 +185,7 @@ class _Sums:
         self._moments = np.zeros(6)
 
     def add(self, images: slice, values: Tensor) -> None:
-        """Take up the activations of these images."""
+        """Add the activations of these images."""
         rates = self._rates[images]
         if tuple(values.shape) != (len(rates), *self._shape):
             raise DataMismatch(
@@ -221,7 +221,7 @@ class _Sums:
 
 
 def _spread(squares: float, total: float, number: int) -> float:
-    """Σ (x − mean)² from Σ x² and Σ x; what rounding leaves of equal values is no spread."""
+    """Σ (x − mean)² from Σ x² and Σ x; zero if only rounding errors of equal values are left."""
     spread = squares - total**2 / number
     return spread if spread > _ROUNDING * squares else 0.0
 
@@ -229,7 +229,7 @@ def _spread(squares: float, total: float, number: int) -> float:
 def confusion(
     network: NDArray[np.integer], spiking: NDArray[np.integer], classes: int, *, confidence: float = 0.95
 ) -> Confusion:
-    """The confusion matrix of the answers of a network and of its spiking network, one of each for every image.
+    """The confusion matrix of the answers of a network and of its spiking network, one answer of each per image.
 
     >>> found = confusion(np.array([0, 1, 1, 2]), np.array([0, 1, 2, -1]), 3)
     >>> found.matrix.tolist(), found.undecided.tolist(), found.agreement.value
@@ -242,7 +242,7 @@ def confusion(
     for name, answers, least in (("network", network, 0), ("spiking network", spiking, UNDECIDED)):
         if answers.min() < least or answers.max() >= classes:
             odd = answers[(answers < least) | (answers >= classes)][0]
-            raise DataMismatch(f"the {name} answers {odd}, which is none of the {classes} classes")
+            raise DataMismatch(f"the {name} answers {odd}, which is not one of the {classes} classes")
     matrix = np.zeros((classes, classes + 1), np.int64)
     np.add.at(matrix, (network, np.where(spiking == UNDECIDED, classes, spiking)), 1)
     agreement = wilson(int(np.trace(matrix)), len(network), confidence)

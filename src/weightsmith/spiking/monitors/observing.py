@@ -1,4 +1,4 @@
-"""The interface of observers: each is shown the spikes of every population, part by part."""
+"""The interface of observers: each receives the spikes of every population, part by part."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Counting", "Observer"]
 
 
 class Observer(Protocol):
-    """Watches a run. ``membranes`` says whether it wants to see membranes too, which costs time.
+    """Watches a run. ``membranes`` says whether it needs membranes too, which costs time.
 
-    With ``inputs`` it is also shown the spikes that are fed in (int8: −1, 0, +1), under the name of the input.
+    With ``inputs`` it also receives the input spikes (int8: −1, 0, +1), under the name of the input.
     """
 
     membranes: bool
@@ -29,20 +29,20 @@ class Observer(Protocol):
     ) -> None:
         """Spikes (images, steps, positions, channels) of ``population`` from step number ``step`` (from 0) on.
 
-        ``images`` are the rows of the input that are shown. Positions count an image row by row; features have one
+        ``images`` are the rows of the input in this part. Positions run through an image row by row; features have one
         position. Spikes of signed neurons are −1, 0 and +1 (int8), those of graded ones whole numbers of the smallest
         size. ``membranes`` has the same shape: each membrane just before it is compared with the threshold. Arrays are
-        valid during the call only.
+        valid only during the call.
         """
         ...
 
 
 @runtime_checkable
 class Counting(Observer, Protocol):
-    """An observer whose counts of several parts of a run add up, so that workers may share the images."""
+    """An observer whose counts of several parts of a run add up, so that workers can share the images."""
 
     def fresh(self) -> Counting:
-        """One like this that has seen nothing."""
+        """A new observer of this kind that has seen nothing."""
         ...
 
     def counted(self) -> Any:
@@ -50,5 +50,5 @@ class Counting(Observer, Protocol):
         ...
 
     def add(self, counted: Any) -> None:
-        """Add the counts of another."""
+        """Add the counts of another observer."""
         ...

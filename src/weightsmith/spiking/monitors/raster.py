@@ -1,7 +1,7 @@
 """Spike rasters: the spikes and membranes of a few units for a few images, step by step.
 
-Units are drawn by the seed, since evenly spaced ones would fall on the same few channels. Only these are kept, so that
-memory is a few numbers for each step, whatever the size of the network.
+Units are drawn by the seed, since evenly spaced ones would fall on the same few channels. Only these are kept, so
+memory is a few numbers per step for a network of any size.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PopulationRaster(Record):
     spike_sizes: NDArray[np.int8] | None = None
 
     def spikes(self, image: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Steps and rows of the spikes for the image at this index, as a scatter plot takes them."""
+        """Steps and rows of the spikes for the image at this index, as for a scatter plot."""
         of_image = self.spike_images == image
         return self.spike_steps[of_image], self.spike_rows[of_image]
 
@@ -62,7 +62,7 @@ class PopulationRaster(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RasterRecord(Record):
-    """Rasters of some populations; ``images`` are rows of the input, ``steps`` how many steps were seen of each."""
+    """Rasters of some populations; ``images`` are rows of the input, ``steps`` the number of steps seen of each."""
 
     images: tuple[int, ...]
     steps: tuple[int, ...]
@@ -70,9 +70,9 @@ class RasterRecord(Record):
 
 
 class Raster:
-    """An observer that keeps the spikes (and membranes, where asked) of ``units`` units of each population.
+    """An observer that keeps the spikes (and, with ``membranes``, the membranes) of ``units`` units of each population.
 
-    ``images`` are the first so many rows of the input, or the rows named.
+    ``images`` is a number of first rows of the input, or a list of rows.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Raster:
         spikes: NDArray[np.integer],
         membranes: NDArray[np.floating] | None,
     ) -> None:
-        """Keep what belongs to the chosen units."""
+        """Keep the part that belongs to the chosen units."""
         if population not in self._kept:
             return
         check_units(self._network, population, spikes)
@@ -147,7 +147,7 @@ class _Kept:
             self._membranes.append((mine, step, self._taken(here, membranes).astype(np.float32)))
 
     def _taken(self, here: NDArray[np.int64], values: NDArray[np.generic]) -> NDArray[np.generic]:
-        """(images, steps, rows) of the images and units wanted."""
+        """The values (images, steps, rows) of the chosen images and units."""
         return values[here][:, :, self._positions, self._channels]
 
     def raster(self, images: NDArray[np.int64], steps: int) -> PopulationRaster:

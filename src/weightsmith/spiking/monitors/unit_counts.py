@@ -3,7 +3,7 @@
     counts = UnitCounts(network)
     responses = network.run(x, 75, seed=0, observers=[counts])
 
-Images are added up as they come, so that memory is that of one image and does not grow with the run.
+Images are summed as they come, so memory is that of one image and does not grow with the run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from weightsmith.spiking.network import SpikingNetwork
 __all__ = ["Passing", "UnitCounts"]
 
 
-_SLICE = 255  # spikes of so many images add up within 8 bits, which is several times faster
+_SLICE = 255  # spikes of this many images can be summed in 8 bits, which is several times faster
 
 
 class UnitCounts:
     """An observer that counts the spikes of every unit over all images and steps of one run.
 
-    Gates are followed too: what they let pass is counted under their names. Spikes that are fed in are counted
-    under the name ``INPUT``.
+    Spikes that pass a gate are also counted under the gate's name, and input spikes under the name ``INPUT``.
     """
 
     membranes, inputs = False, True
@@ -67,7 +66,7 @@ class UnitCounts:
             self.see(gate.gate.name, images, step, gate.passed(images, step, spikes), None)
 
     def fresh(self) -> UnitCounts:
-        """One of the same network that has seen nothing."""
+        """A new observer of the same network that has seen nothing."""
         return UnitCounts(self.network)
 
     def counted(self) -> tuple[int, tuple[dict[Any, NDArray[np.int64]], ...]]:
@@ -75,7 +74,7 @@ class UnitCounts:
         return self.images, (self._units, self._fired, self._landed)
 
     def add(self, counted: tuple[int, tuple[dict[Any, NDArray[np.int64]], ...]]) -> None:
-        """Add the counts of another, of other images."""
+        """Add the counts of another observer, of other images."""
         images, parts = counted
         self.images += images
         for known, more in zip(self.counted()[1], parts, strict=True):
@@ -88,12 +87,12 @@ class UnitCounts:
     def units(self, root: str) -> NDArray[np.int64]:
         """Spikes (positions, channels) of a population, a gate or the input, over all images and steps."""
         if root not in self._units:
-            known = ", ".join(self._units) or "none: give it to run(observers=[…]) first"
+            known = ", ".join(self._units) or "none: pass it to run(observers=[…]) first"
             raise UsageError(f"no spikes of {root!r} were seen (seen: {known})")
         return self._units[root]
 
     def saw(self, root: str) -> bool:
-        """Whether this root was shown."""
+        """Whether spikes of this root were observed."""
         return root in self._fired
 
     def fired(self, root: str, steps: int) -> NDArray[np.int64]:
@@ -135,7 +134,7 @@ def _sum_of_images(fired: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _grown(values: NDArray[np.int64] | None, length: int) -> NDArray[np.int64]:
-    """``values`` with room for ``length`` of them; twice that, since more steps follow."""
+    """``values`` enlarged to at least ``length``; to twice that, since more steps follow."""
     if values is None:
         return np.zeros(length, np.int64)
     return values if len(values) >= length else np.pad(values, (0, 2 * length - len(values)))
@@ -145,10 +144,10 @@ def _of_length(values: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     return values[:length] if len(values) >= length else np.pad(values, (0, length - len(values)))
 
 
-# The spikes that a gate lets pass, computed from its input spikes.
+# The spikes that pass a gate, computed from its input spikes.
 
 
-_AT_ONCE = 1 << 22  # values that are looked at together
+_AT_ONCE = 1 << 22  # values processed together
 
 
 class Passing:
@@ -173,7 +172,7 @@ class Passing:
         elif not np.array_equal(images, self._images):  # some have ended
             rows = {image: row for row, image in enumerate(self._images.tolist())}
             if any(image not in rows for image in images.tolist()):
-                raise UsageError(f"{self.gate.name}: images are shown from step {step} on; a gate needs all steps")
+                raise UsageError(f"{self.gate.name}: images begin at step {step}; a gate needs all steps")
             self._counts = self._counts[[rows[image] for image in images.tolist()]]
         self._images = np.array(images)
 

@@ -43,7 +43,7 @@ class Fields:
         known = _KNOWN.get(values["type"])
         strange = None if known is None else next((key for key in values if key not in known | _IGNORED), None)
         if strange is not None:
-            self.refuse(f"has a field {shown(strange)}, which {values['type']} has not")
+            self.refuse(f"has a field {shown(strange)}, which {values['type']} does not have")
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise the :class:`FileRefused` that names this node."""
@@ -75,7 +75,7 @@ class Fields:
         return tuple(self._whole(value, 1, key, 1 << 30) for value in np.atleast_1d(self.array(key)).tolist())
 
     def per_unit(self, key: str, shape: Shape) -> NDArray[np.float64]:
-        """One number for every value of ``shape``; one number alone serves all."""
+        """One number for every value of ``shape``; a single number is used for all."""
         found = self.array(key).astype(np.float64)
         if found.size == 1:
             return np.full(shape, found.reshape(-1)[0])
@@ -84,7 +84,7 @@ class Fields:
         return found
 
     def per_channel(self, key: str, values: NDArray[np.float64]) -> Tensor:
-        """The numbers of the channels, where they are the same all over each."""
+        """One number per channel; refuses values that differ within a channel."""
         rows = values.reshape(len(values), -1)
         if not (rows == rows[:, :1]).all():
             self.refuse(f"has a {key} that differs within a channel")
@@ -116,7 +116,7 @@ class Fields:
         return Pool(name, source, kernel, stride, padding, average)
 
     def check_flatten(self) -> None:
-        """All of the image is flattened; some tools count a dimension for batches, so it may begin at 1."""
+        """Refuse a partial flatten; some tools count a batch dimension, so it may begin at 1."""
         begin, end = (int(self.array(key).reshape(-1)[0]) for key in ("start_dim", "end_dim"))
         if begin not in (0, 1) or end not in (-1, 2, 3):
             self.refuse(f"flattens dimensions {begin} to {end} only")
@@ -129,7 +129,7 @@ class Fields:
         if text == "valid":
             return (0, 0)
         if text != "same" or stride != (1, 1) or any(both % 2 for both in around):
-            self.refuse(f"has the padding {shown(text)}, which has no size here")
+            self.refuse(f"has the padding {shown(text)}, which is not supported here")
         return around[0] // 2, around[1] // 2
 
     def _bias(self) -> Tensor | None:

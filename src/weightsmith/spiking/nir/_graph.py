@@ -3,8 +3,8 @@
     IF     v ← v + I                     r = 1, dt = 1
     LIF    τ·dv/dt = −v + r·I            τ = dt/(1 − leak), r = 1, dt = 10⁻⁴, threshold θ·(1 − leak)
 
-Importers take one Euler step per dt, in which v/(1 − leak) follows v ← leak·v + I. All numbers are float32, which is
-what importers make of them.
+Importers take one Euler step per dt, in which v/(1 − leak) follows v ← leak·v + I. All numbers are float32, as
+importers use them.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ OUTPUT = "output"
 
 @functools.cache
 def _reserved() -> frozenset[str]:
-    """Names that importers cannot give a module, or that they use themselves."""
+    """Names that importers cannot use for a module, or use themselves."""
     own = (OUTPUT, "state", "is_none", "initialized_state")
     return frozenset([*own, *keyword.kwlist, *dir(nn.ModuleDict()), *dir(nn.Module())])
 
 
 def nir_names(nodes: Iterable[Node]) -> dict[str, str]:
-    """Our names as names that every importer takes: letters, digits and underscores."""
+    """Our names mapped to names that every importer accepts: letters, digits and underscores."""
     names: dict[str, str] = {}
     for node in nodes:
         plain = re.sub(r"\W", "_", node.name, flags=re.ASCII)
@@ -83,7 +83,7 @@ def graph_of(
 
 
 def _read(source: str, given: Mapping[str, Node]) -> list[str]:
-    """The nodes that are added up to give what ``source`` gives."""
+    """The nodes whose sum is the output of ``source``."""
     node = given.get(source)
     return [name for part in node.sources for name in _read(part, given)] if isinstance(node, Add) else [source]
 
@@ -141,7 +141,7 @@ _VERSION = 1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stored(Record):
-    """Our JSON. Names, layers, amplitudes and first membranes (in thresholds) go by the names in the file."""
+    """Our JSON. Names, layers, amplitudes and first membranes (in thresholds) are listed by the names in the file."""
 
     version: int
     neuron: str
@@ -155,7 +155,7 @@ class Stored(Record):
     starts: dict[str, float] | None = None
 
     def metadata(self, dt: float) -> dict[str, Any]:
-        """The metadata of the graph: what a reader should see at once, then the JSON."""
+        """The metadata of the graph: the most important facts in plain fields, then the JSON."""
         return {"dt": dt, "reset": self.reset, _KEY: self.to_json()}
 
 
@@ -192,7 +192,7 @@ class Facts:
         except (OptionError, LookupError) as error:
             raise FileRefused(path, f"its metadata of weightsmith cannot be read ({error})") from error
         if not isinstance(neuron, IF | LIF) or neuron.signed:
-            raise FileRefused(path, f"its metadata of weightsmith name the neuron {neuron}, which NIR cannot say")
+            raise FileRefused(path, f"its metadata of weightsmith name the neuron {neuron}, which NIR cannot express")
         assert isinstance(encode, Poisson | Constant)
         names, layers, amplitudes = stored.names, stored.layers, stored.amplitudes
         starts = stored.starts or {}

@@ -1,8 +1,8 @@
 """Build a spiking network from a NIR graph given as nested dictionaries.
 
-Read are Conv2d, Affine, Linear, IF, LIF, SumPool2d, AvgPool2d, Flatten and Scale; several edges into a node are added
-up. Anything else is refused by name. What NIR has no field for (reset, names, encoding, card) our own files have in
-their metadata; for others the reset is hard, as NIR says, and inputs are spikes.
+Conv2d, Affine, Linear, IF, LIF, SumPool2d, AvgPool2d, Flatten and Scale are read; several edges into a node are added
+up. Anything else is refused by name. Settings without a NIR field (reset, names, encoding, card) are in the metadata of
+our own files; for other files the reset is hard, as NIR defines it, and inputs are spikes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_NODES = 10_000
 def network_of(path: Path, tree: Mapping[str, Any], dt: float | None = None) -> SpikingNetwork:
     """The spiking network of a graph; ``path`` is named in refusals.
 
-    ``dt`` is the length of a step: by default what the file says, else 10⁻⁴, which most tools take.
+    ``dt`` is the length of a step: by default that of the file, else 10⁻⁴, as in most tools.
     """
     kinds, order, sources = _graph(path, tree)
     facts = Facts.read(path, tree.get("metadata"), dt)
@@ -47,7 +47,7 @@ def network_of(path: Path, tree: Mapping[str, Any], dt: float | None = None) -> 
 
 
 def _graph(path: Path, tree: Mapping[str, Any]) -> tuple[dict[str, str], list[str], dict[str, list[str]]]:
-    """The type of every node, the names in an order in which they can be computed, and what each reads."""
+    """The type of every node, the names in topological order, and the sources of each."""
     nodes, edges = tree.get("nodes"), tree.get("edges")
     if tree.get("type") != "NIRGraph" or not isinstance(nodes, dict):
         raise FileRefused(path, "does not hold a NIR graph")
@@ -73,7 +73,7 @@ def _sources(path: Path, kinds: Mapping[str, str], edges: Any) -> dict[str, list
     for edge in edges:
         ends = [name for name in edge if isinstance(name, str)] if isinstance(edge, list | tuple) else []
         if len(ends) != 2 or any(name not in kinds for name in ends):
-            raise FileRefused(path, f"has an edge between nodes that are not there: {shown(edge)}")
+            raise FileRefused(path, f"has an edge between unknown nodes: {shown(edge)}")
         if edge[0] in sources[edge[1]]:
             raise FileRefused(path, f"has the edge {shown(edge)} twice")
         sources[edge[1]].append(edge[0])
@@ -84,14 +84,14 @@ def _check_ends(path: Path, kinds: Mapping[str, str], order: list[str], sources:
     for end in ("Input", "Output"):
         count = sum(kind == end for kind in kinds.values())
         if count != 1:
-            raise FileRefused(path, f"has {count} nodes of type {end}; one is read")
+            raise FileRefused(path, f"has {count} nodes of type {end}; there must be one")
     leading: set[str] = set()
     for name in reversed(order):
         if kinds[name] == "Output" or name in leading:
             leading |= {name, *sources[name]}
     for name, kind in kinds.items():
         if name not in leading or (not sources[name]) != (kind == "Input"):
-            raise FileRefused(path, f"{shown(name)} ({kind}) does not lie between input and output")
+            raise FileRefused(path, f"{shown(name)} ({kind}) is not on a path from input to output")
 
 
 class _Import:
@@ -106,7 +106,7 @@ class _Import:
         self._taken = {facts.names.get(name, name) for name in kinds}
 
     def add(self, name: str, fields: Fields, sources: list[str]) -> None:
-        """One node of theirs, whose sources have been added."""
+        """Add one node of the file, whose sources have been added."""
         kind = self._kinds[name]
         if kind == "Input":
             self._input_shape = fields.shape("shape")
@@ -138,7 +138,7 @@ class _Import:
         self._stands_for[name] = own
 
     def finished(self) -> SpikingNetwork:
-        """The whole network, with the neuron that all populations have in common."""
+        """The whole network, with the neuron common to all populations."""
         neuron = _neuron_for(self._membranes.values(), self._facts)
         nodes = [
             self._membranes[node.name].given_to(node, neuron) if isinstance(node, Neurons) else node
@@ -162,7 +162,7 @@ class _Import:
         return Neurons(own, source, torch.ones(channels), start, amplitude=values, layer=layer)
 
     def _end(self, source: str) -> None:
-        """Scores without firing, one per class; a network that ends with neurons is judged by their spikes."""
+        """Scores without firing, one per class; if the network ends with neurons, the scores are their spikes."""
         if any(isinstance(node, Neurons) and node.name == source for node in self._nodes):
             self._nodes.append(Scale(self._free("readout"), source, torch.ones(self._shape(source)[0])))
             source = self._nodes[-1].name
@@ -192,14 +192,14 @@ _CLOSE = 1e-6  # τ is float32 in most files
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Membrane:
-    """Threshold, leak and gain of every unit, as they follow from the file."""
+    """Threshold, leak and gain of every unit, computed from the file."""
 
     threshold: NDArray[np.float64]
     leak: NDArray[np.float64]
     resistance: NDArray[np.float64]
 
     def given_to(self, node: Neurons, neuron: IF | LIF) -> Neurons:
-        """``node`` with the threshold, and with leaks of its own where they are not the neuron's."""
+        """``node`` with the threshold, and with its own leaks if they differ from the neuron's."""
         own = bool((np.abs(self.leak - neuron.leak) > _CLOSE).any())
         leak = self.leak if own else np.full_like(self.leak, neuron.leak)
         gain = np.where(leak < 1, self.resistance * (1 - leak), 1.0)
@@ -236,6 +236,6 @@ def _neuron_for(membranes: Iterable[_Membrane], facts: Facts) -> IF | LIF:
 
 
 def _compact(values: NDArray[np.float64]) -> torch.Tensor:
-    """One value per channel where that is all there is."""
+    """One value per channel if the values do not differ within channels."""
     rows = values.reshape(len(values), -1)
     return torch.tensor(rows[:, 0] if (rows == rows[:, :1]).all() else values)

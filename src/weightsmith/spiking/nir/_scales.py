@@ -19,7 +19,7 @@ __all__ = ["diagonal", "free_name", "with_one_threshold"]
 
 
 def with_one_threshold(nodes: Iterable[Node], input_shape: Shape) -> tuple[tuple[Node, ...], tuple[str, ...]]:
-    """Nodes in float64 that fire the same spikes, and what was folded, in words."""
+    """Nodes in float64 that fire the same spikes, and a description of what was folded."""
     draft = _Draft([_in_float64(node) for node in nodes], input_shape)
     for node in tuple(draft.nodes):
         if isinstance(node, Scale):
@@ -31,7 +31,7 @@ def with_one_threshold(nodes: Iterable[Node], input_shape: Shape) -> tuple[tuple
 
 
 def diagonal(name: str, source: str, factor: Tensor, kernel: Tensor | None) -> Synapses:
-    """Synapses that give every channel times its factor; for images (with a ``kernel``) seen through that window."""
+    """Synapses that multiply every channel by its factor; for images, with this ``kernel`` in each channel."""
     weight = torch.diag(factor.double())
     if kernel is not None:
         weight = weight[:, :, None, None] * kernel.double()
@@ -39,7 +39,7 @@ def diagonal(name: str, source: str, factor: Tensor, kernel: Tensor | None) -> S
 
 
 def free_name(wanted: str, taken: Iterable[str]) -> str:
-    """``wanted``, or with the first number behind it that makes it new."""
+    """``wanted``, with a number appended if the name is taken."""
     known = {INPUT, *taken}
     return next(name for name in _numbered(wanted, len(known)) if name not in known)
 
@@ -67,11 +67,11 @@ class _Draft:
         self.folded: list[str] = []
 
     def fold_scale(self, node: Scale) -> None:
-        """Take a :class:`Scale` out: those who read it read its source times the factor."""
+        """Remove a :class:`Scale`: its readers read its source times the factor."""
         name = self._times(node.source, node.factor, node.name)
         last = self.nodes[-1].name == node.name
         self.nodes = [_reading(other, node.name, name) for other in self.nodes if other.name != node.name]
-        if last:  # what gives the answer stays at the end
+        if last:  # the output node stays at the end
             self.nodes.sort(key=lambda other: other.name == name)
         self.folded.append(f"scale {node.name} into {name}")
 
@@ -86,7 +86,7 @@ class _Draft:
         self.folded.append(f"thresholds of {node.name} into {name}")
 
     def _times(self, name: str, factor: Tensor, reader: str) -> str:
-        """A node that gives ``reader``, and only it, ``factor`` times the output of ``name``."""
+        """A node, read by ``reader`` only, that gives ``factor`` times the output of ``name``."""
         node = next((node for node in self.nodes if node.name == name), None)
         alone = sum(name in other.sources for other in self.nodes) == 1
         if isinstance(node, Synapses) and alone:

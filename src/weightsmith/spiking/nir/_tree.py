@@ -46,7 +46,7 @@ def read_tree(path: Path) -> dict[str, Any]:
 
 
 def _checked_total(path: Path, listed: Hdf5File, length: int) -> int:
-    """The bytes of all values together: a file may name one dataset, or one group, under a thousand names."""
+    """The total bytes of all values; a file may list the same dataset or group under many names."""
     if not listed.datasets:
         raise FileRefused(path, "is not a NIR file: it is empty")
     again = [item for item in listed.datasets.values() if item.same != item.path]
@@ -56,7 +56,7 @@ def _checked_total(path: Path, listed: Hdf5File, length: int) -> int:
     if total > max(_ALWAYS_ALLOWED, _MOST_EXPANSION * length):
         raise FileRefused(path, f"expands {total / length:,.0f}× to {total / 1e9:,.1f} GB")
     if len(listed.datasets) > _MOST_PLACES:
-        raise FileRefused(path, f"holds {len(listed.datasets):,} datasets, more than a network can need")
+        raise FileRefused(path, f"holds {len(listed.datasets):,} datasets, more than any network needs")
     return total
 
 
@@ -65,7 +65,7 @@ def _plain(dtype: str) -> str:
 
 
 def _array(path: Path, content: bytes, begin: int, name: str, facts: dict[str, Any]) -> Any:
-    """An array of its own, or a number where the dataset has no dimensions."""
+    """A copied array, or a number if the dataset has no dimensions."""
     shape, dtype = tuple(facts["shape"]), np.dtype(facts["dtype"])
     count = math.prod(shape)
     offset = begin + facts["offset"]

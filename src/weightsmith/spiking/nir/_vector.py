@@ -2,7 +2,7 @@
 
 ``NET.vector.npz`` beside ``NET.nir`` holds the input (spikes int8 of shape (images, steps, …), or float32 currents
 (images, …) that flow at every step), for every population its spikes per image, the sums of the outputs, and the
-digest of the file that was run. It was computed in float64.
+digest of the NIR file. It is computed in float64.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weightsmith.spiking.simulation.sources import Draws, source_of
 
 __all__ = ["Drive", "Vector", "drive_for", "read_vector", "run_drive", "vector_path", "write_vector"]
 
-_IMAGES = 2  # where none are given
+_IMAGES = 2  # if none are given
 _ARRAYS = ("drive", "steps", "scores", "names", "spikes", "digest")
 
 
@@ -41,7 +41,7 @@ class Drive:
 
     @property
     def images(self) -> int:
-        """How many inputs."""
+        """The number of inputs."""
         return len(self.values)
 
     def step(self, number: int) -> Tensor:
@@ -52,7 +52,7 @@ class Drive:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Vector:
-    """A drive and what our simulator answered: spikes of each population per image, sums of the outputs."""
+    """A drive and the results of our simulator: spikes of each population per image, sums of the outputs."""
 
     drive: Drive
     spikes: dict[str, NDArray[np.int64]]
@@ -65,7 +65,7 @@ def vector_path(path: Path) -> Path:
 
 
 def drive_for(network: SpikingNetwork, x: Tensor | None, steps: int, seed: int) -> Drive:
-    """Inputs as the network's encoding feeds them; without any, random spikes of both signs, one in four."""
+    """Inputs encoded as the network does; without ``x``, random spikes of both signs with probability one in four."""
     if steps < 1:
         raise UsageError(f"steps must be at least 1, not {steps!r}")
     if x is None:
@@ -87,7 +87,7 @@ def run_drive(network: SpikingNetwork, drive: Drive) -> Responses:
 
 
 def write_vector(path: Path, vector: Vector) -> Path:
-    """Write the vector of the NIR file ``path`` beside it; ``spikes`` go by the names in that file."""
+    """Write the vector of the NIR file ``path`` beside it; ``spikes`` are listed by the names in that file."""
     file = io.BytesIO()
     np.savez_compressed(
         file,

@@ -1,9 +1,8 @@
 """Lowering to NIR, second pass: only plain convolutions (or dense layers), neurons and sums.
 
-Importers silently drop pools, do not support groups, and fail at Flatten with batches. So features become images of
-one pixel, a dense layer a convolution as large as the image it reads, groups are written out, and pools go into the
-kernels that follow. A pool with nothing behind it to go into, or with borders that do not allow it, becomes a
-convolution of its own.
+Importers silently drop pools, do not support groups, and fail at Flatten with batches. So features become images of one
+pixel, a dense layer a convolution as large as the image it reads, groups are written out, and pools go into the kernels
+that follow. A pool without a following kernel, or with borders that do not allow it, becomes a separate convolution.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ __all__ = ["Kernel", "as_convolutions"]
 def as_convolutions(
     nodes: Iterable[Node], input_shape: Shape, *, sumpool: bool = False
 ) -> tuple[tuple[Node, ...], tuple[str, ...]]:
-    """Nodes that give the same, and what was folded, in words.
+    """Equivalent nodes, and a description of what was folded.
 
-    With ``sumpool`` pools without margins stay, as sums, each read by synapses only. The last node is a
-    :class:`Flatten` where the answer is an image of one pixel. Networks of features stay as they are, but for what is
-    no node of NIR.
+    With ``sumpool``, pools without padding stay as sums, each read by synapses only. The last node is a
+    :class:`Flatten` if the output is an image of one pixel. Networks of features stay as they are, except for nodes
+    that NIR does not have.
     """
     lowering = _Lowering(tuple(nodes), input_shape, sumpool)
     lowering.run()
@@ -42,8 +41,8 @@ class _Lowering:
         self._images = len(input_shape) == 3
         self._sumpool = sumpool
         self._shapes = shapes_of(nodes, input_shape)
-        # The layout of each node's values in the new network: features are images of one pixel, flattening does
-        # nothing.
+        # The layout of each node's values in the new network: features are images of one pixel, flattening has no
+        # effect.
         self._forms: dict[str, Shape] = {INPUT: input_shape}
         self._written_pools: dict[str, str] = {}
         self.made: list[Node] = []
@@ -63,7 +62,7 @@ class _Lowering:
         self._end()
 
     def _end(self) -> None:
-        """The answer comes from one node, since importers do not add up what enters an output."""
+        """The output must come from one node, since importers do not add up the edges into an output."""
         last = self._resolved(self._nodes[-1].name)
         name = self._value(last)
         if not isinstance(self.made[-1], Synapses) or self.made[-1].name != name:
@@ -72,7 +71,7 @@ class _Lowering:
             self.made.append(Flatten(self._free("scores"), name))
 
     def _neurons(self, node: Neurons) -> Node:
-        """A population with one threshold; its channels may have become others where it stood after a Flatten."""
+        """A population with one threshold; its channels may differ if it came after a Flatten."""
         channels = self._forms[node.name][0]
         threshold = torch.full((channels,), float(node.threshold.flatten()[0]), dtype=torch.float64)
         amplitude = node.amplitude if node.amplitude is not None and len(node.amplitude) == channels else None
@@ -82,7 +81,7 @@ class _Lowering:
     def _check_forms(self, node: Add) -> None:
         forms = {self._forms[source] for source in node.sources}
         if len(forms) > 1:
-            raise UsageError(f"{node.name} adds features to a flattened image, for which NIR has no exact form")
+            raise UsageError(f"{node.name} adds features to a flattened image, which NIR cannot express exactly")
 
     def _form(self, node: Node) -> Shape:
         shape = self._shapes[node.name]
@@ -91,13 +90,13 @@ class _Lowering:
         return (*shape, 1, 1) if self._images and len(shape) == 1 else shape
 
     def _resolved(self, name: str) -> str:
-        """The node whose values ``name`` has, past nodes that only flatten."""
+        """The node that ``name`` takes its values from, ignoring nodes that only flatten."""
         while isinstance(node := self._given.get(name), Flatten):
             name = node.source
         return name
 
     def _value(self, name: str) -> str:
-        """The node of the new network that gives what ``name`` gave."""
+        """The node of the new network with the values of ``name``."""
         name = self._resolved(name)
         pool = self._given.get(name)
         return self._written_pool(pool) if isinstance(pool, Pool) else name
@@ -127,7 +126,7 @@ class _Lowering:
         return self._written(node.name, self._value(source), kernel, node.bias)
 
     def _keeps(self, pool: Pool) -> bool:
-        """Whether a pool stays a pool. One importer forgets margins, so pools that have any do not."""
+        """Whether a pool stays a pool. One importer ignores padding, so pools with padding do not."""
         return self._sumpool and pool.padding == (0, 0)
 
     def _sum_pool(self, pool: Pool) -> str:
@@ -137,7 +136,7 @@ class _Lowering:
         return pool.name
 
     def _written_pool(self, pool: Pool) -> str:
-        """A pool that something else than synapses reads, as a convolution of its own."""
+        """A pool that is read by other nodes than synapses, as a separate convolution."""
         if pool.name not in self._written_pools:
             form = self._forms[self._resolved(pool.source)]
             window = torch.full(pool.kernel, _share(pool), dtype=torch.float64)
@@ -145,12 +144,12 @@ class _Lowering:
             kernel = Kernel(weight, (form[1], form[2]), pool.stride, pool.padding)
             name = self._free(f"{pool.name}_averaged")
             self.made.append(self._written(name, self._value(pool.source), kernel, None))
-            self.folded.append(f"pool {pool.name} is a convolution of its own ({name})")
+            self.folded.append(f"pool {pool.name} becomes a separate convolution ({name})")
             self._written_pools[pool.name] = name
         return self._written_pools[pool.name]
 
     def _passed_on(self, name: str, form: Shape) -> str:
-        """Synapses that change nothing, after a node that importers cannot end with."""
+        """Identity synapses, after a node that importers do not accept as the last."""
         ones = torch.ones(1, 1) if self._images else None
         self.made.append(diagonal(self._free("readout"), name, torch.ones(form[0]), ones))
         return self.made[-1].name
@@ -159,8 +158,8 @@ class _Lowering:
         square = kernel.squared()
         if square is None:
             raise UsageError(
-                f"{name}: its kernel of {tuple(kernel.weight.shape[2:])} cannot be made square without another output, "
-                "and nir reads square kernels only; use a square kernel"
+                f"{name}: its kernel of {tuple(kernel.weight.shape[2:])} cannot be made square without changing the "
+                "output, and nir reads only square kernels; use a square kernel"
             )
         if square is not kernel:
             self.folded.append(f"zeros around the kernel of {name}, which nir reads only if it is square")
@@ -176,7 +175,7 @@ def _share(pool: Pool) -> float:
 
 
 def _without_groups(node: Synapses) -> Tensor:
-    """The weights with zeros where groups do not reach."""
+    """The weights without groups, with zeros between different groups."""
     if node.groups == 1:
         return node.weight
     outputs, inputs = node.weight.shape[0] // node.groups, node.weight.shape[1]
@@ -214,12 +213,12 @@ class Kernel:
 
     @property
     def outputs(self) -> Pair:
-        """The size of what it gives."""
+        """The output size."""
         rows, columns = (self._axis(axis).outputs for axis in (0, 1))
         return rows, columns
 
     def behind(self, pool: Pool, size: Pair) -> Kernel | None:
-        """One kernel for ``pool``, on images of ``size``, and this one after it; None if there is no exact one."""
+        """One kernel for ``pool``, on images of ``size``, and this one after it; None if no exact kernel exists."""
         axes = [self._axis(axis) for axis in (0, 1)]
         windows = [
             _Window(
@@ -241,9 +240,9 @@ class Kernel:
         return Kernel(_mapped(self.weight, *maps), size, stride, padding)
 
     def squared(self) -> Kernel | None:
-        """The same with as many rows as columns (zeros around), None if there is none.
+        """The same kernel padded with zeros to a square; None if that is not possible.
 
-        NIR 1.0.8 takes the height of a kernel for its width when it works out sizes, and refuses the file.
+        NIR 1.0.8 uses the height of a kernel as its width when it computes sizes, and refuses the file.
         """
         if self.weight.shape[2] == self.weight.shape[3]:
             return self
@@ -264,7 +263,7 @@ class Kernel:
         weight = torch.nn.functional.pad(self.weight, zeros if axis == 1 else (0, 0, *zeros))
         padding, stride = list(self.padding), list(self.stride)
         padding[axis] += before
-        if self.outputs[axis] == 1:  # one output stays the only one if the next lies outside
+        if self.outputs[axis] == 1:  # with one output, only the next must lie outside
             stride[axis] = max(stride[axis], self.size[axis] + 2 * padding[axis])
         return dataclasses.replace(self, weight=weight, padding=(padding[0], padding[1]), stride=(stride[0], stride[1]))
 
@@ -298,7 +297,7 @@ class _Axis:
         return (self.size + 2 * self.margin - self.dilation * (self.taps - 1) - 1) // self.step + 1
 
     def is_exact(self, pool: _Window, length: int) -> bool:
-        """Whether the widened kernel gives as many outputs, and meets nothing where this one meets its margin."""
+        """Whether the widened kernel gives as many outputs, and reads only zeros where this one reads its padding."""
         widened = (self.taps - 1) * self.dilation * pool.step + pool.width
         margin = self.margin * pool.step + pool.margin
         if (length + 2 * margin - widened) // (self.step * pool.step) + 1 != self.outputs:

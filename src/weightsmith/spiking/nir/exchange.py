@@ -2,8 +2,8 @@
 
 A NIR file is read differently by every importer, so only what all of them read alike is written: convolutions and dense
 layers with a bias and without groups, IF and LIF neurons with one threshold per layer. Pools and flattening go into the
-convolutions that follow, thresholds per channel into the weights. The last layer has no neuron. NIR knows a hard reset
-only and no first membrane: a soft reset and membranes that start above zero are noted in the metadata, and
+convolutions that follow, thresholds per channel into the weights. The last layer has no neuron. NIR has only a hard
+reset and no initial membrane: a soft reset and membranes that start above zero are noted in the metadata, and
 :mod:`weightsmith.spiking.nir.handover` sets them after the import.
 
 A test vector is written with the file: the input, and the spike counts of our own simulator.
@@ -39,7 +39,7 @@ __all__ = ["NirExport", "NirNode", "import_nir", "nir_obstacle", "write_nir"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NirNode(Record):
-    """A node as it was written: its name in the file, its type in NIR, and the shape of what it gives."""
+    """A node as it was written: its name in the file, its type in NIR, and its output shape."""
 
     name: str
     kind: str
@@ -50,8 +50,8 @@ class NirNode(Record):
 class NirExport(Record):
     """The report of an export: the nodes written, and the spikes on the test vector.
 
-    ``spikes`` counts those of every population of the network in the file, ``before`` those of the network that was
-    given. Without rounding the two are the same, unless membranes meet their thresholds exactly; ``notes`` say so.
+    ``spikes`` has the counts of every population of the network in the file, ``before`` those of the given network.
+    Without rounding the two are the same, unless membranes reach their thresholds exactly, which ``notes`` report.
     """
 
     file: str
@@ -113,7 +113,7 @@ def nir_obstacle(network: SpikingNetwork) -> str | None:
 def import_nir(path: str | Path, *, dt: float | None = None) -> SpikingNetwork:
     """The spiking network in a NIR file, ours or another tool's; what cannot be read is refused by name.
 
-    ``dt`` is the length of a step for LIF neurons, by default what the file says, else 10⁻⁴.
+    ``dt`` is the length of a step for LIF neurons, by default that of the file, else 10⁻⁴.
     """
     path = Path(path)
     if dt is not None and not dt > 0:
@@ -128,7 +128,7 @@ def _lowered(
     rounding: int | None,
     leaks: Mapping[str, float],
 ) -> tuple[tuple[Node, ...], tuple[str, ...]]:
-    """Nodes that NIR has, and what was folded into others."""
+    """Nodes that NIR has, and a description of what was folded."""
     spikes_enter = isinstance(network.encode, Poisson)
     leaky, hard = set(leaks.values()) != {1.0}, network.neuron.reset == "hard"
     if hard and not leaky:
@@ -138,8 +138,8 @@ def _lowered(
         started = next((node for node in nodes if isinstance(node, Neurons) and node.start), None)
         if started is not None:
             raise UsageError(
-                f"{started.name} starts at {started.start:g} thresholds, which rounding would move; export it without "
-                "rounding, or convert with balance percentile:half=false"
+                f"{started.name} starts at {started.start:g} thresholds, which rounding would change; export "
+                "without rounding, or convert with balance percentile:half=false"
             )
         nodes = _rounded(nodes, rounding)
     nodes, more = as_convolutions(nodes, network.input_shape, sumpool=sumpool)
@@ -199,7 +199,7 @@ def _notes(
         )
     if any(node.start for node in network.populations):
         notes.append(
-            "NIR has no first membrane: where membranes start stands in the metadata, and other tools begin at zero "
+            "NIR has no initial membrane: it is in the metadata, and other tools start at zero "
             "unless it is set after the import (weightsmith.spiking.nir.handover does, for SpikingJelly)"
         )
     if rounding is not None:
@@ -207,24 +207,26 @@ def _notes(
     if sumpool:
         notes.append("pools are SumPool2d, whose factor is in the weights that follow")
     if any(isinstance(node, Add) for node in network.nodes):
-        notes.append("branches meet in this network: Norse adds a shortcut a step late unless handover loads the file")
+        notes.append("the network has shortcuts: Norse adds them one step late unless handover loads the file")
     other = [name for name, count in spikes.items() if count != before[name]]
     if other and rounding is None:
         notes.append(
-            f"{', '.join(other)} fires otherwise than in the network given: a membrane that meets its threshold "
-            "exactly may fall to either side once that is folded into float32 weights"
+            f"{', '.join(other)} fires differently than in the given network: a membrane that reaches its threshold "
+            "exactly may round to either side once the threshold is folded into float32 weights"
         )
     silent = [name for name, count in spikes.items() if not count]
     if silent:
-        notes.append(f"{', '.join(silent)} never fires on the test vector, which says little then: give images with x=")
+        notes.append(
+            f"{', '.join(silent)} never fires on the test vector, which then tests little; give images with x="
+        )
     return tuple(notes)
 
 
-# Networks that NIR importers cannot represent are refused by name, with what to do instead.
+# Networks that NIR importers cannot represent are refused, with a suggestion.
 
 
 def _leading(network: SpikingNetwork) -> tuple[Node, ...]:
-    """The nodes that lead to the answer, thresholds per channel; the first that cannot be written is refused.
+    """The nodes that lead to the output, with thresholds per channel; refuses a node that cannot be written.
 
     Nodes come before the neuron: another neuron is the way out only where all nodes can be written.
     """
@@ -239,7 +241,7 @@ def _leading(network: SpikingNetwork) -> tuple[Node, ...]:
             "the network as it is; for NIR convert with neuron if or lif (spike --for nir chooses among these)"
         )
     if network.neuron.delay:
-        raise UsageError(f"{network.neuron} fires a step late, which NIR cannot say; use delay=False")
+        raise UsageError(f"{network.neuron} fires one step late, which NIR cannot express; use delay=False")
     return nodes
 
 
@@ -252,7 +254,9 @@ def _leaks_of(network: SpikingNetwork) -> dict[str, float]:
             continue
         leaks[node.name] = float(node.leak.flatten()[0])
         if not bool((node.leak == node.leak.flatten()[0]).all()):
-            raise UsageError(f"{node.name} has leaks that differ, one is read per layer; export it without mismatch")
+            raise UsageError(
+                f"{node.name} has leaks that differ, and importers read one per layer; export it without mismatch"
+            )
     if 1.0 in leaks.values() and len(set(leaks.values())) > 1:
         leaky = next(name for name, leak in leaks.items() if leak < 1)
         plain = next(name for name, leak in leaks.items() if leak == 1)
@@ -279,31 +283,31 @@ def _checked(node: Node, network: SpikingNetwork) -> Node:
 
 # Weights and thresholds as multiples of a power of two, so that every order of sums gives the same spikes.
 #
-# Sums of such numbers are exact in float32 as long as they stay below 2²⁴ steps. What is left is a membrane that
-# meets its threshold exactly: one tool fires there, the others do not, and a threshold that is folded into the
-# weights may fall to either side. The threshold is therefore moved up by half a step, between two values that a
-# membrane can have. With a hard reset and without leak no spike of ours changes by that. With leak it is part of the
-# rounding. With a soft reset and without leak it would not help, since the threshold is taken away from the membrane.
+# Sums of such numbers are exact in float32 as long as they stay below 2²⁴ steps. The remaining problem is a membrane
+# that reaches its threshold exactly: one tool fires there, the others do not, and a threshold that is folded into the
+# weights may round to either side. The threshold is therefore raised by half a step, between two values that a
+# membrane can have. With a hard reset and without leak this changes none of our spikes. With leak it is part of the
+# rounding. With a soft reset and without leak it would not help, since the threshold is subtracted from the membrane.
 
 
 _FINEST = 24
-_FEW = 1000  # which mostly tell that a layer is not rounded, without a look at all of it
+_FEW = 1000  # values that usually suffice to see that a layer is not rounded
 
 
 def _rounded(nodes: Iterable[Node], digits: int) -> tuple[Node, ...]:
-    """Weights, biases and thresholds rounded to multiples of 2^−digits; a layer that vanishes is named."""
+    """Weights, biases and thresholds rounded to multiples of 2^−digits; refuses a layer that rounds to zero."""
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Synapses):
             weight = _round(node.weight, digits)
             if not bool(weight.any()):
-                raise UsageError(f"{node.name}: all weights are 0 when rounded to 2^-{digits}; ask for more digits")
+                raise UsageError(f"{node.name}: all weights are 0 when rounded to 2^-{digits}; use more digits")
             bias = None if node.bias is None else _round(node.bias, digits)
             result.append(dataclasses.replace(node, weight=weight, bias=bias))
         elif isinstance(node, Neurons):
             threshold = _round(node.threshold, digits)
             if not bool((threshold > 0).all()):
-                raise UsageError(f"{node.name}: its threshold is 0 when rounded to 2^-{digits}; ask for more digits")
+                raise UsageError(f"{node.name}: its threshold is 0 when rounded to 2^-{digits}; use more digits")
             result.append(dataclasses.replace(node, threshold=threshold))
         else:
             result.append(node)
@@ -311,7 +315,7 @@ def _rounded(nodes: Iterable[Node], digits: int) -> tuple[Node, ...]:
 
 
 def _between_steps(nodes: Sequence[Node], *, spikes_enter: bool) -> tuple[Node, ...]:
-    """Thresholds moved up by half of the step in which the membranes of their population move, where there is one."""
+    """Thresholds raised by half of the smallest change of their population's membranes, if there is one."""
     given = {node.name: node for node in nodes}
     result: list[Node] = []
     for node in nodes:
@@ -329,7 +333,7 @@ def _round(values: Tensor, digits: int) -> Tensor:
 
 
 def _digits(name: str, given: dict[str, Node], spikes_enter: bool) -> int | None:
-    """Binary digits after the point that everything ``name`` can give has at most; None if there is no such number."""
+    """The most binary digits after the point that values of ``name`` can have; None if unlimited."""
     node = given.get(name)
     match node:
         case None:

@@ -1,15 +1,15 @@
-"""Load NIR files in other simulators so that they compute what ours does, and compare the spikes.
+"""Load NIR files in other simulators so that they compute the same as ours, and compare the spikes.
 
-Importers read the same file differently. What has to be set right after each of them:
+Importers read the same file differently. These points are corrected after the import:
 
     SpikingJelly   needs the file's dt; a soft reset is ``v_reset=None``; it fires at the threshold itself, not only
                    above it, which matters wherever sums are exact; membranes that start above zero are set
-    Norse          needs the file's dt; computes branches in an order in which a shortcut may come a step late; has no
+    Norse          needs the file's dt; may compute branches in an order in which a shortcut comes a step late; has no
                    soft reset for IF, and does not pass one on for LIF
     snnTorch       reads every IF as a leaky neuron (beta 0.9) that returns pairs; its soft reset subtracts once more
                    from a membrane that is still above the threshold
 
-None of these packages is needed by anything else here; they are imported when they are asked for.
+No other part of weightsmith needs these packages; they are imported only on use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Simulator = Literal["spikingjelly", "norse", "snntorch"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerCheck(Record):
-    """Spikes of one population over all images and steps; ``difference`` adds up what images differ by."""
+    """Spikes of one population over all images and steps; ``difference`` is summed over images."""
 
     name: str
     ours: int
@@ -51,7 +51,7 @@ class LayerCheck(Record):
 
     @property
     def relative(self) -> float:
-        """The difference per spike of ours."""
+        """The difference divided by the number of our spikes."""
         return self.difference / max(self.ours, 1)
 
 
@@ -79,7 +79,7 @@ class HandoverCheck(Record):
 
 
 def into_spikingjelly(path: str | Path) -> nn.Module:
-    """The network in SpikingJelly; ``output, state = module(x, state)`` is one step, state None begins anew."""
+    """The network in SpikingJelly; ``output, state = module(x, state)`` is one step, state None restarts it."""
     exchange = _package("spikingjelly.activation_based.nir_exchange", "spikingjelly")
     neurons = _package("spikingjelly.activation_based.neuron", "spikingjelly")
     facts, graph = _opened(Path(path))
@@ -98,7 +98,7 @@ def into_spikingjelly(path: str | Path) -> nn.Module:
 
 
 def into_norse(path: str | Path) -> nn.Module:
-    """The network in Norse; ``output, state = module(x, state)`` is one step, state None begins anew."""
+    """The network in Norse; ``output, state = module(x, state)`` is one step, state None restarts it."""
     norse = _package("norse.torch", "norse")
     facts, graph = _opened(Path(path))
     _refuse_starts(facts, "Norse")
@@ -114,7 +114,7 @@ def into_norse(path: str | Path) -> nn.Module:
 
 
 def into_snntorch(path: str | Path) -> nn.Module:
-    """The network in snnTorch; ``output, _ = module(x)`` is one step, ``snntorch.utils.reset(module)`` begins anew."""
+    """The network in snnTorch; ``output, _ = module(x)`` is one step, ``snntorch.utils.reset(module)`` restarts it."""
     snntorch, importing = _package("snntorch", "snntorch"), _package("snntorch.import_nir", "snntorch")
     facts, graph = _opened(Path(path))
     _refuse_starts(facts, "snnTorch")
@@ -232,7 +232,7 @@ def _as_module(module: Any) -> nn.Module:
 
 
 def _in_order(order: list[Any], edges: list[tuple[str, str]]) -> list[Any]:
-    """Nodes of a graph so that each comes after all that it reads."""
+    """Nodes of a graph in topological order."""
     before: dict[str, set[str]] = {node.name: set() for node in order}
     for source, target in edges:
         before[target].add(source)

@@ -3,8 +3,8 @@
     network = SpikingModule("network.safetensors")      # .double() makes sums independent of their order
     scores, spikes = network(x, steps=4)                # x as the data have it; scores.argmax(1) is the answer
 
-``spikes`` has for every population (images, steps, …): 0 and 1, −1 where a spike is taken back, or whole numbers of
-the smallest size (graded). An input with one dimension more holds the input of every step, taken as it is. Written by
+``spikes`` has for every population (images, steps, …): 0 and 1, −1 where a spike is taken back, or whole numbers of the
+smallest size (graded). An input with one more dimension holds the input of every step and is not encoded. Written by
 ``weightsmith export``, which compares every spike with its own engine.
 """
 
@@ -96,10 +96,10 @@ class SpikingModule(nn.Module):
             return torch.stack([values[source] for source in node["sources"]]).sum(dim=0)
         if kind == "Flatten":
             return x.flatten(1)
-        raise ValueError(f"{name}: a node of kind {kind} is not known to this file")
+        raise ValueError(f"{name}: nodes of kind {kind} are not supported by this file")
 
     def _fire(self, number: int, node: dict[str, Any], current: Tensor, state: dict[str, Tensor]) -> Tensor:
-        """One step: the membrane takes up the current, spikes leave, and what they carry is taken away."""
+        """One step: the current is added to the membrane, spikes are sent, and their amount is subtracted."""
         name = node["name"]
         threshold: Tensor = _spread(getattr(self, f"threshold_{number}"), current)
         leak = getattr(self, f"leak_{number}")
@@ -129,7 +129,7 @@ class SpikingModule(nn.Module):
         return spikes
 
     def _gate(self, node: dict[str, Any], spikes: Tensor, state: dict[str, Tensor]) -> Tensor:
-        """Max pooling: of each window the unit passes that sent most; of other values the change of the largest sum."""
+        """Max pooling: each window passes the unit that sent most; for other values, the change of the largest sum."""
         window = (node["kernel"], node["stride"], node["padding"])
         before = state.get(node["name"], torch.zeros_like(spikes))
         counts = state[node["name"]] = before + spikes
@@ -144,5 +144,5 @@ class SpikingModule(nn.Module):
 
 
 def _spread(values: Tensor, like: Tensor) -> Tensor:
-    """Values per channel, or per unit, so that they meet (images, channels, …)."""
+    """Values per channel, or per unit, shaped to broadcast with (images, channels, …)."""
     return values.reshape(1, *values.shape, *[1] * (like.dim() - 1 - values.dim()))

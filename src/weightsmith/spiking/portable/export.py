@@ -1,8 +1,8 @@
 """Write a spiking network as a plain torch module: one Python file and its weights, checked spike for spike.
 
 The file is a copy of ``_module.py`` in this folder, which imports nothing of this package; the weights are those of
-:func:`~weightsmith.spiking.files.save_spiking`. What was written is loaded and run in float64 beside our own
-engine, and every spike of every population is compared.
+:func:`~weightsmith.spiking.files.save_spiking`. The written module is loaded and run in float64, and every spike
+of every population is compared with our own engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IMAGES = 2
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PopulationCheck(Record):
-    """Spikes of a population over all images and steps, and how many of them differ, one by one."""
+    """Spikes of a population over all images and steps, and the number of them that differ."""
 
     name: str
     ours: int
@@ -46,7 +46,7 @@ class PopulationCheck(Record):
 class TorchExport(Record):
     """The files that were written, and the comparison of the module with our engine.
 
-    ``scores`` is the largest difference of a sum of the output, as a share of the largest.
+    ``scores`` is the largest difference between output sums, as a share of the largest sum.
     """
 
     file: str
@@ -96,7 +96,7 @@ def _source(weights: str) -> str:
 
 
 def _loaded(path: Path, weights: Path) -> Any:
-    """The module as the file that was written makes it, in float64."""
+    """The module loaded from the written file, in float64."""
     spec = importlib.util.spec_from_file_location(f"_written_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -106,7 +106,7 @@ def _loaded(path: Path, weights: Path) -> Any:
 
 
 def _inputs(network: SpikingNetwork, x: Tensor, steps: int, seed: int) -> Tensor:
-    """Data as they are; for Poisson input the spikes that are drawn for every step."""
+    """The data unchanged; for Poisson input the spikes drawn for every step."""
     source = source_of(network, x, seed, 0)
     if not isinstance(source, Draws):
         return x
@@ -118,7 +118,7 @@ def _compared(name: str, ours: NDArray[Any], theirs: NDArray[Any]) -> Population
 
 
 def _shown(spikes: Tensor) -> NDArray[Any]:
-    """(images, steps, channels, …) as an observer is shown them: (images, steps, positions, channels)."""
+    """(images, steps, channels, …) as observers receive them: (images, steps, positions, channels)."""
     rows = spikes.flatten(3).transpose(2, 3) if spikes.dim() > 3 else spikes[:, :, None]
     found: NDArray[Any] = rows.numpy()
     return found

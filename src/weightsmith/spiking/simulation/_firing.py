@@ -1,7 +1,7 @@
 """The compiled steps of neurons (:mod:`weightsmith.spiking.neurons` has the formulas).
 
-Arrays are (rows, tiles, width), so that no index can be taken for negative. ``sent`` holds the sums of the signed
-spikes that were sent, in the type of the membranes; where spikes have no sign it has no rows.
+Arrays are (rows, tiles, width), so that the compiler need not check for negative indices. ``sent`` holds the sums of
+the signed spikes sent, in the type of the membranes; for unsigned spikes it has no rows.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def fire(
     """Neurons over a chunk of currents (images, steps or 1, positions, channels), the same at every step for 1.
 
     Membranes (and sums sent) are (images · positions, 1, channels), thresholds and leaks (positions or 1, 1, channels),
-    spikes (images · steps · positions, 1, channels). ``tested``, like spikes or empty, gets every membrane just before
-    its test.
+    spikes (images · steps · positions, 1, channels). ``tested``, shaped like spikes or empty, receives every membrane
+    just before its threshold test.
     """
     images, given, positions, channels = currents.shape
     period = 1 if len(thresholds) > 1 else 0
@@ -86,7 +86,7 @@ def fire(
 def fire_graded(currents: Any, totals: Any, sent: Any, thresholds: Any, largest: int, spikes: Any, tested: Any) -> None:
     """Graded neurons over a chunk of currents (images, steps, positions, channels), arrays as in :func:`fire`.
 
-    ``totals`` takes the place of membranes: the sum of everything received.
+    ``totals`` replaces membranes: the sum of all inputs received.
     """
     images, steps, positions, channels = currents.shape
     kind = thresholds.dtype.type
@@ -104,7 +104,7 @@ def fire_graded(currents: Any, totals: Any, sent: Any, thresholds: Any, largest:
                     positive = max(total, none)
                     missing = positive / thresholds[of, 0, k] * top - sent[at, 0, k]
                     size = min(abs(missing), top)
-                    # Sizes 1, 2, 4 … 64 begin at ½, 1½, 3 … 48: a sum, so that the loop needs no branch.
+                    # Sizes 1, 2, 4 … 64 begin at ½, 1½, 3 … 48; computed as a sum, so the loop needs no branch.
                     sized = one if size >= half else none
                     sized += one if size >= three * half else none
                     sized += two if size >= three else none

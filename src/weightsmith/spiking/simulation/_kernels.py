@@ -1,9 +1,9 @@
 """The compiled kernels of a run. Every array is flat and contiguous; positions come before channels.
 
 Spikes of a chunk have the shape (images, steps, positions, channels). :func:`list_events` turns them into lists: for
-every image, step and position the numbers of the channels that fired. :func:`convolve` then gathers, for every neuron
+every image, step and position the indices of the channels that fired. :func:`convolve` then gathers, for every neuron
 row, the weights of the spikes it sees (:mod:`weightsmith.spiking.simulation._rows`) and updates the neurons at once,
-all steps of the chunk for one position before the next, so that membranes stay in the nearest memory.
+all steps of the chunk for one position before the next, so that membranes stay in the cache.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def draw(x: Any, keys: Any, scale: Any, step: int, steps: int, channels: int, sp
 
 @njit(cache=True, nogil=True)
 def count(spikes: Any, parts: int, out: Any) -> None:
-    """How many spikes there are in each of ``parts`` equal parts."""
+    """The number of spikes in each of ``parts`` equal parts."""
     size = spikes.size // parts
     for part in range(parts):
         total = 0
-        for begin in range(part * size, (part + 1) * size, 128):  # as many as a sum of 8 bits holds
+        for begin in range(part * size, (part + 1) * size, 128):  # as many as an 8-bit sum can hold
             some: Any = np.uint8(0)
             for spike in spikes[begin : min(begin + 128, (part + 1) * size)]:
                 some += np.uint8(spike != 0)
@@ -64,7 +64,7 @@ def count(spikes: Any, parts: int, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def room(spikes: Any) -> int:
-    """How many events there are: the sum of all counts, whatever their sign."""
+    """The number of events: the sum of the absolute counts."""
     total = 0
     for begin in range(0, spikes.size, 256):
         some: Any = np.int32(0)
@@ -106,9 +106,9 @@ def _list_row(spikes: Any, words: Any, at: int, channels: int, code: int, codes:
 def list_events(spikes: Any, channels: int, across: int, depth: int, starts: Any, codes: Any) -> int:
     """The spikes position by position, as codes: column · depth + channel, where ``across`` positions make a row.
 
-    A count n stands n times; −1 is written as channel + channels. ``starts`` gets where the events of each position
-    begin and, at its end, how many there are. Because the codes go on from column to column, all events that a neuron
-    sees in one row of its window are one range.
+    A count n is listed n times; −1 is written as channel + channels. ``starts`` receives the index at which the events
+    of each position begin and, last, the total. Because the codes continue from column to column, all events that a
+    neuron sees in one row of its window are one range.
     """
     found = 0
     words = spikes[: spikes.size // 8 * 8].view(np.uint64)
@@ -121,9 +121,9 @@ def list_events(spikes: Any, channels: int, across: int, depth: int, starts: Any
 
 @njit(cache=True, nogil=True)
 def list_parts(spikes: Any, channels: int, parts: int, depth: int, starts: Any, codes: Any) -> int:
-    """The spikes of features, which are cut into parts: all rows of the first part, then all of the next.
+    """The spikes of features, divided into parts: all rows of the first part, then all of the next.
 
-    In this order :func:`project` reads them. Codes are part · depth + channel.
+    :func:`project` reads them in this order. Codes are part · depth + channel.
     """
     found = 0
     words = spikes[: spikes.size // 8 * 8].view(np.uint64)
@@ -158,9 +158,9 @@ def pool(spikes: Any, maps: int, sizes: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def gate(spikes: Any, images: int, steps: int, sizes: Any, counts: Any, signed: bool, out: Any) -> None:
-    """Of each window the spike of the unit that has fired most, counts (images, positions, channels) carried on.
+    """For each window the spike of the unit that has fired most; counts (images, positions, channels) are updated.
 
-    Of ``signed`` spikes the change of the largest count (counts are never negative).
+    For ``signed`` spikes the change of the largest count (counts are never negative).
     """
     height, width, channels, rows, columns, ky, kx, sy, sx, py, px = (
         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8], sizes[9], sizes[10],
@@ -207,7 +207,7 @@ def _add(
 def _gather(
     sums: Any, at: int, table: Any, offset: int, codes: Any, ranges: Any, count: int, registers: int, most: int
 ) -> None:  # fmt: skip
-    """sums[at:] += the rows of all events in ``count`` ranges, no more than ``most`` at a time."""
+    """sums[at:] += the rows of all events in ``count`` ranges, at most ``most`` at a time."""
     total = 0
     for number in range(count):
         total += ranges[3 * number + 1] - ranges[3 * number]
@@ -227,7 +227,7 @@ def convolve(
     sizes: Any, membranes: Any, sent: Any, thresholds: Any, leaks: Any, soft: bool, delay: bool, spikes: Any,
     currents: Any,
 ) -> None:  # fmt: skip
-    """Events through a convolution, into neurons or, where ``currents`` is not empty, as they are into that.
+    """Events through a convolution into neurons or, if ``currents`` is not empty, into that array.
 
     sizes: height, width, rows of the table per kernel position, output height, width, kernel, stride, padding,
     dilation (×2 each). ``table`` is (tiles, kernel positions, rows, width of a tile); ``bias``, membranes, sent,
@@ -301,7 +301,7 @@ def project(
     """Events of ``rows`` images and steps through one tile of dense synapses into ``currents`` (rows, channels).
 
     The tile begins at channel ``first``. The inputs are cut into ``parts``; one part is done for all rows before the
-    next, so that its rows of the table stay in the nearest memory, and the sums of the tile lie side by side.
+    next, so that its rows of the table stay in the cache, and the sums of the tile are contiguous.
     """
     tile = bias.size
     channels = currents.size // rows

@@ -1,9 +1,9 @@
 """The inner loop of the event-driven kernels: add a contiguous row of weights for every spike, the sum in registers.
 
 A compiler that does not know that arrays never overlap stores and reloads the sum after every row. So the loop is
-written out here, as an intrinsic for Numba: ``registers`` vectors of 256 bits are loaded once, take up the rows of all
-spikes in the given ranges, and are stored once. Rows are added one after the other in the order of the spikes, so that
-the result does not depend on how a run is cut into parts.
+written here as an intrinsic for Numba: ``registers`` vectors of 256 bits are loaded once, the rows of all spikes in the
+given ranges are added to them, and they are stored once. Rows are added in the order of the spikes, so the result does
+not depend on how a run is divided into parts.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def add_rows(
     """sums[at :][: width] += Σ table[offset + (base + codes[e]) · width :][: width] over the events of ranges.
 
     ``ranges`` holds begin, end and base (a number of rows) of each range, one after the other; those from number
-    ``first`` up to ``last`` are taken. width = registers · lanes of the table. Sums are floats, the table is of the
-    same type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and the sum of
-    this call as a float. All arrays are flat and contiguous.
+    ``first`` up to ``last`` are used. width = registers · lanes of the table. Sums are floats, the table is of the
+    same type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and their sum
+    is added as a float. All arrays are flat and contiguous.
     """
     kind, total = _ELEMENTS.get(table.dtype), _ELEMENTS.get(sums.dtype)
     whole = isinstance(kind, ir.IntType)
@@ -104,8 +104,8 @@ def transpose(
 ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
     """table[offset + order[column + i] · tile + j] = weight[at + j · stride + column + i] · unit, for i, j < lanes.
 
-    The block is as wide as a vector of the table and turned in registers: stores and loads of single values would all
-    meet in a few lines of the cache, because strides are powers of two. Floats are multiplied in double precision,
+    The block is as wide as a vector of the table and transposed in registers: loads and stores of single values would
+    all hit the same few cache lines, because strides are powers of two. Floats are multiplied in double precision,
     integers not at all. All arrays are flat and contiguous.
     """
     kind, stored = _ELEMENTS[table.dtype], _STORED[weight.dtype]
@@ -154,7 +154,7 @@ def transpose(
 
 
 def _interleaving(number: int) -> tuple[Any, Any]:
-    """The masks that put the first, and the second, halves of two vectors together like cards."""
+    """The masks that interleave the first, and the second, halves of two vectors."""
     mask = ir.VectorType(ir.IntType(32), number)
     cards = [(lane // 2) + (number if lane % 2 else 0) for lane in range(2 * number)]
     return ir.Constant(mask, cards[:number]), ir.Constant(mask, cards[number:])
@@ -162,7 +162,7 @@ def _interleaving(number: int) -> tuple[Any, Any]:
 
 @intrinsic
 def trailing_zeros(_context: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
-    """How many zeros end a word of 64 bits that is not zero."""
+    """The number of trailing zeros of a 64-bit word that is not zero."""
 
     def generate(_context: Any, build: Any, _sig: Any, given: Any) -> Any:
         return build.cttz(given[0], ir.IntType(1)(1))

@@ -33,15 +33,15 @@ __all__ = ["ChunkEngine"]
 
 _BUDGET = 160_000_000  # bytes for the values of a chunk
 _CHUNK = 16
-_NEAR = 2_000_000  # currents that are computed together before their neurons fire
+_NEAR = 2_000_000  # currents computed together before their neurons fire
 _NONE: NDArray[Any] = np.empty(0, np.float32)
 
 
 class ChunkEngine:
-    """Runs blocks of images chunk by chunk on the CPU, on one thread; all that changes is reset by :meth:`begin`.
+    """Runs blocks of images chunk by chunk on the CPU, on one thread; :meth:`begin` resets the state.
 
     ``shared`` may be set to the name of the first synapses and their currents for all steps of a block, computed by
-    another engine (:meth:`currents`): networks that differ in neurons and thresholds have these in common.
+    another engine (:meth:`currents`): networks that differ only in neurons and thresholds share these.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ChunkEngine:
         self._spike_kind = np.int8 if network.neuron.signed else np.uint8
         self._graded = isinstance(network.neuron, Graded)
         if self._graded and path == "events":
-            raise UsageError(f"{network.neuron}: spikes of several sizes are run dense; path='auto' or 'dense'")
+            raise UsageError(f"{network.neuron}: spikes of several sizes run on the dense path; use path='auto'")
         self._neurons = {
             node.name: NeuronRows.of(node, network, self._kinds[node.name]) for node in network.populations
         }
@@ -84,7 +84,7 @@ class ChunkEngine:
         }
 
     def keep(self, going: NDArray[np.bool_]) -> None:
-        """Go on with these rows of the block only."""
+        """Continue with these rows of the block only."""
         self._images = self._images[going]
         self._membranes = {name: value[going] for name, value in self._membranes.items()}
         if self._network.neuron.signed:
@@ -140,13 +140,13 @@ class ChunkEngine:
     def compute(self, name: str, step: int, count: int, given: Mapping[str, NDArray[Any]]) -> Values:
         """The output of the node ``name`` in the next ``count`` steps for the spikes ``given`` of populations.
 
-        Spikes (or currents, of other nodes) are (rows, steps, positions, channels). Nothing before those is computed.
+        Spikes (or currents, of other nodes) are (rows, steps, positions, channels). Nodes before them are not computed.
         """
         needed = {name}
         for node in reversed(self._network.nodes):
             if node.name in needed and node.name not in given:
                 needed.update(node.sources)
-        # Currents that no neuron is asked for would else be seen by nobody.
+        # Otherwise currents whose neurons are not computed would not be stored.
         chunk = Chunk(step, count, (), wants_membranes=name not in self._neurons)
         chunk.values.update({each: self._spikes(data) for each, data in given.items()})
         if INPUT in needed:
@@ -157,9 +157,9 @@ class ChunkEngine:
         return chunk.values[name]
 
     def currents(self, name: str, steps: int) -> NDArray[Any]:
-        """The currents (images, steps, positions, channels) that the synapses ``name`` give, no neuron before them.
+        """The currents (images, steps, positions, channels) of the synapses ``name``, without neurons before them.
 
-        Constant currents have one step, which stands for all.
+        Constant currents have one step, which holds for all.
         """
         found = np.empty(0)
         for step in range(0, steps, self.chunk):
@@ -197,7 +197,7 @@ class ChunkEngine:
                 before = chunk.values[node.source]
                 readers = [other for other in self._network.nodes if node.name in other.sources]
                 dense = bool(readers) and all(isinstance(reader, Synapses) for reader in readers)
-                return before if dense else before.by_channel()  # dense layers have their weights put in order instead
+                return before if dense else before.by_channel()  # dense layers reorder their weights instead
             case Scale():
                 before = chunk.values[node.source]
                 return Values(before.floats(kind) * node.factor.numpy().astype(kind), constant=before.constant)
@@ -225,10 +225,10 @@ class ChunkEngine:
             return Values(self._dense_product(node, before, chunk.step), constant=before.constant)
         fired = self._convolve(node, before, target) if by_events else self._dense_firing(node, before, target, chunk)
         chunk.values[target.name] = self._spikes(fired)
-        return Values(_NONE)  # nobody reads the currents
+        return Values(_NONE)  # no node reads the currents
 
     def _dense_firing(self, node: Synapses, before: Values, target: Neurons, chunk: Chunk) -> NDArray[Any]:
-        """The spikes of ``target``, some images at a time, so that currents stay in a near memory."""
+        """The spikes of ``target``, a few images at a time, so that currents stay in the cache."""
         shape = self._network.shapes[node.name]
         images, steps = before.data.shape[:2]
         spikes = np.empty((images, steps, math.prod(shape[1:]), shape[0]), self._spike_kind)
@@ -264,7 +264,7 @@ class ChunkEngine:
         return Form(positions, before.data.shape[3], before.signed, before.unit, self._kinds[node.name], whole)
 
     def _convolve(self, node: Synapses, before: Values, target: Neurons | None) -> NDArray[Any]:
-        """The spikes of ``target``, or the currents where there is none."""
+        """The spikes of ``target``, or the currents if it is None."""
         from weightsmith.spiking.simulation._kernels import convolve
 
         table = table_of(node, self._form(node, before, before.data.shape[2]))
@@ -324,7 +324,7 @@ class ChunkEngine:
     def _fire(self, node: Neurons, chunk: Chunk) -> Values:
         before = chunk.values[node.source]
         kind = self._kinds[node.name]
-        # Currents may be of a smaller type than membranes, which no copy need change.
+        # Currents may have a smaller type than membranes; they need not be converted.
         currents = np.ascontiguousarray(before.floats(kind) if before.discrete else before.data)
         images, _, positions, channels = currents.shape
         spikes = np.empty((images, chunk.steps, positions, channels), self._spike_kind)
@@ -355,7 +355,7 @@ class ChunkEngine:
             fire(currents, spikes.shape[1], membranes, sent, thresholds, leaks, soft, neuron.delay, out, shown)
 
     def _state(self, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Membranes of a population and, for signed spikes, the sums it has sent; made when they are first needed."""
+        """Membranes of a population and, for signed spikes, the sums it has sent; created on first use."""
         if name not in self._membranes:
             self._membranes[name] = self._neurons[name].begin(len(self._images), self._network.shapes[name])
             known = self._membranes[name]
@@ -367,7 +367,7 @@ class ChunkEngine:
         return np.int32 if self._network.gates_spikes(gate) else self._kinds[gate.name]
 
     def _spikes(self, data: NDArray[Any]) -> Values:
-        """Spikes of neurons, or, where they are no bytes, values as they are."""
+        """Spikes of neurons, or plain values if they are not bytes."""
         largest = self._network.neuron.largest
         return Values(data, unit=1 / largest, most=largest) if data.dtype == self._spike_kind else Values(data)
 

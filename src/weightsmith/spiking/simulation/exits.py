@@ -18,8 +18,8 @@ class Margin(Exit, name="margin"):
 
         s₁ − s₂ ≥ errors · sqrt(q₁ + q₂),        q_c = Σ_t o_c(t)² − s_c²/t
 
-    which needs no unit: it is the t statistic of the lead, the outputs of two classes taken as independent.
+    which has no unit: it is the t statistic of the lead, with the outputs of two classes taken as independent.
     """
 
     errors: float = param(gt=0, doc="standard errors by which the best class must lead")
-    least: int = param(default=8, ge=2, doc="steps every image is run for; of one step there is no spread")
+    least: int = param(default=8, ge=2, doc="least steps per image; one step has no spread")

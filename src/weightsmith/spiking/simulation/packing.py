@@ -1,11 +1,10 @@
 """The memory layout of weights for the kernels: a contiguous row of outputs for every input, in tiles of whole vectors.
 
-Weights in that order are a second copy. A large dense layer has none: its tiles are laid out one at a time, in the same
-room, whenever events flow through it.
+Weights in that order are a second copy. A large dense layer has no such copy: its tiles are laid out one at a time, in
+the same buffer, whenever events pass through it.
 
 Inputs come position by position, channels last, while a dense layer's weights count a flattened image channel by
-channel: its columns are put into that order here. Spikes −1 are events of their own (channel + channels), whose rows
-are the negated ones.
+channel: its columns are reordered here. Spikes −1 are separate events (channel + channels) with negated rows.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ _LINE = 64  # bytes
 _VECTOR = 32  # bytes
 _SAFE = 256  # rows of |w| ≤ 127 whose sum fits 16 bits
 _ANY = 2**62
-_KEPT = 2**22  # weights of a dense layer, of which a second copy in another order is kept
-_OUTPUTS = 256  # of a larger one that are put in order together
-_OVERHEAD = 3  # what starting on a tile costs, in registers
+_KEPT = 2**22  # most weights of a dense layer for which a second copy in another order is kept
+_OUTPUTS = 256  # outputs of a larger one that are reordered together
+_OVERHEAD = 3  # cost of starting a tile, in registers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table:
     """Rows of weights (tiles, kernel positions · depth, tile), flat; biases (1, tiles, tile).
 
-    A large dense layer has no rows here (:func:`tiles_of`). No more than ``most`` rows may be added at a time, or their
-    sum would overflow.
+    A large dense layer has no rows here (:func:`tiles_of`). At most ``most`` rows may be added at a time, or their
+    sum could overflow.
     """
 
     rows: NDArray[Any]
@@ -76,7 +75,7 @@ class Form:
 
     Events are worth ``unit`` and come from ``positions`` positions; the inputs of a dense layer are cut into parts of
     ``part``, within which the negated rows follow the others. ``state`` is the type of sums and membranes, ``whole``
-    says that weights are integers, to be held in 16 bits.
+    says that weights are integers, stored in 16 bits.
     """
 
     positions: int
@@ -93,7 +92,7 @@ class Form:
 
 
 def tiling(outputs: int, kind: np.dtype[Any]) -> tuple[int, int]:
-    """The vector registers that a tile fills, and the number of tiles, for so many outputs of a type.
+    """The vector registers that a tile fills, and the number of tiles, for a number of outputs of a type.
 
     >>> tiling(128, np.dtype(np.float32)), tiling(10, np.dtype(np.float32))
     ((8, 2), (2, 1))
@@ -103,8 +102,8 @@ def tiling(outputs: int, kind: np.dtype[Any]) -> tuple[int, int]:
     return registers, -(-outputs // (registers * lanes))
 
 
-# Tables live as long as their layers: networks that differ in thresholds or neurons share them. With each stands how
-# often its weights had been written to, so that weights changed in place are laid out anew.
+# Tables live as long as their layers: networks that differ in thresholds or neurons share them. Each is stored with the
+# version of its weights, so that weights changed in place are laid out again.
 _TABLES: WeakKeyDictionary[Synapses, dict[Form, tuple[Table, tuple[int, int]]]] = WeakKeyDictionary()
 
 _PLAIN: WeakKeyDictionary[Synapses, dict[tuple[int, torch.dtype], tuple[Tensor, int]]] = WeakKeyDictionary()
@@ -132,7 +131,7 @@ def tiles_of(node: Synapses, form: Form) -> Iterator[NDArray[Any]]:
 
 
 def plain_of(node: Synapses, positions: int, kind: torch.dtype) -> Tensor:
-    """The weights for dense products, put in order once: columns by position, or channels last."""
+    """The weights for dense products, reordered once: columns by position, or channels last."""
     kept, written = _PLAIN.setdefault(node, {}), writes(node.weight)
     if (positions, kind) not in kept or kept[positions, kind][1] != written:
         if node.dense:
@@ -161,7 +160,7 @@ def dense_product(
 
 
 def _projected(node: Synapses, rows: NDArray[Any], positions: int, kind: torch.dtype) -> NDArray[Any]:
-    """Rows through dense weights; large ones are put in order some outputs at a time, never all of them twice."""
+    """Rows through dense weights; large ones are reordered a few outputs at a time, without a full second copy."""
     as_they_are = positions == 1 and node.weight.dtype == kind
     if as_they_are or node.weight.numel() <= _KEPT:
         found: NDArray[Any] = rows @ plain_of(node, positions, kind).numpy().T
@@ -175,7 +174,7 @@ def _projected(node: Synapses, rows: NDArray[Any], positions: int, kind: torch.d
 
 
 def writes(values: Tensor | None) -> int:
-    """How often a tensor was written to in place; torch does not count that of inference tensors."""
+    """The number of in-place writes to a tensor; torch does not count them for inference tensors."""
     return 0 if values is None or values.is_inference() else values._version
 
 
@@ -197,7 +196,7 @@ def _lay_out(node: Synapses, form: Form) -> Table:
 
 
 def _lay_out_tile(weight: Tensor, form: Form, rows: NDArray[Any]) -> None:
-    """Weights of some outputs into ``rows`` (kernel positions or parts, depth, tile), times what an event is worth."""
+    """Weights of some outputs into ``rows`` (kernel positions or parts, depth, tile), times the value of an event."""
     depth, tile = rows.shape[1:]
     channels = depth // 2 if form.signed else depth
     if weight.dim() == 2:
@@ -221,7 +220,7 @@ def _order(inputs: int, positions: int, part: int, depth: int) -> NDArray[np.int
 
 
 def _aligned(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Zeros that begin at a line of the cache, so that no vector lies across two."""
+    """Zeros aligned to cache lines, so that no vector crosses one."""
     count = math.prod(shape) * kind.itemsize
     room = np.zeros(count + _LINE, np.uint8)
     begin = -room.ctypes.data % _LINE
@@ -229,7 +228,7 @@ def _aligned(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def in_tiles(values: NDArray[Any], tiles: int, tile: int, fill: float) -> NDArray[Any]:
-    """Values (…, channels) as (rows, tiles, tile): a view where the channels fill the tiles, else a padded copy."""
+    """Values (…, channels) as (rows, tiles, tile): a view if the channels fill the tiles, else a padded copy."""
     rows = values.reshape(-1, values.shape[-1])
     if rows.shape[1] == tiles * tile:
         return rows.reshape(len(rows), tiles, tile)

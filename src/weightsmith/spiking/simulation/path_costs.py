@@ -1,7 +1,7 @@
-"""What a layer costs on either path of the compiled engine, from which the engine chooses.
+"""The cost of a layer on either path of the compiled engine, by which the engine chooses.
 
 In nanoseconds of one core, fitted to the layers of a ResNet-20, a ResNet-56 and the paper's VGG-5 with 4 to 50 % of
-their inputs active. Never by the clock: the same run always takes the same paths, and so rounds alike.
+their inputs active. Nothing is timed during a run: the same run always takes the same paths and rounds in the same way.
 
     events = values read + 45 · neuron rows · tiles + events · tiles · (0.4 + 0.32 · registers)
     dense  = MAC · connections + 0.5 · (values read + values given)
@@ -31,8 +31,8 @@ __all__ = ["Work", "prefers_events"]
 class Work:
     """The work of a layer in a chunk: ``maps`` images and steps of ``before`` values each, ``events`` spikes in all.
 
-    ``parts`` is into how many parts the inputs of a dense layer are cut; ``kind`` is the type of its sums, ``table``
-    that of the weights that events add.
+    ``parts`` is the number of parts of a dense layer's inputs; ``kind`` is the type of its sums, ``table`` that of the
+    weights that events add.
     """
 
     node: Synapses

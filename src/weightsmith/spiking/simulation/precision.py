@@ -1,8 +1,8 @@
 """The float type of each node: the requested one, or, for integers, the smallest that is exact.
 
-Whole numbers are exact in float32 up to 2²⁴, and halves, with which membranes may start, up to 2²³. A current is at
-most Σ|w| times the spikes that can meet in one input of a pool; a membrane at most that times the steps, plus the bias.
-What may grow beyond, what leaks, what is no whole number, and what constant currents flow into is held in float64.
+Integers are exact in float32 up to 2²⁴, and halves, at which membranes may start, up to 2²³. A current is at most Σ|w|
+times the number of spikes in one window of a pool; a membrane at most that times the steps, plus the bias. Values that
+may exceed this, that leak, that are not integers, or that receive constant currents are held in float64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weightsmith.spiking.network import Precision, SpikingNetwork
 __all__ = ["kinds_of"]
 
 _EXACT = 2**24
-_ROWS = 16  # of weights looked at together
+_ROWS = 16  # of weights checked together
 
 
 def kinds_of(network: SpikingNetwork, precision: Precision, steps: int) -> dict[str, type[Any]]:
@@ -30,7 +30,7 @@ def kinds_of(network: SpikingNetwork, precision: Precision, steps: int) -> dict[
     if precision != "int8":
         return dict.fromkeys(names, np.float64 if precision == "float64" else np.float32)
     kinds: dict[str, type[Any]] = {INPUT: np.float64}
-    broken = floating_nodes(network)  # currents that are no whole numbers
+    broken = floating_nodes(network)  # currents that are not integers
     reach = _reach(network)
     leaks = network.neuron.leak != 1
     for node in network.nodes:
@@ -54,7 +54,7 @@ def _is_whole(values: Tensor | None) -> bool:
 
 
 def _reach(network: SpikingNetwork) -> dict[str, float]:
-    """The largest value that each node can give at one step."""
+    """The largest output of each node in one step."""
     reach: dict[str, float] = {INPUT: 1.0}
     for node in network.nodes:
         before = sum(reach[name] for name in node.sources)
@@ -73,7 +73,7 @@ def _reach(network: SpikingNetwork) -> dict[str, float]:
                 )
             case Pool():
                 reach[node.name] = before if node.average else before * math.prod(node.kernel)
-            case Flatten() | Gate():  # a largest sum changes by no more than the largest value
+            case Flatten() | Gate():  # a largest sum changes by at most the largest value
                 reach[node.name] = before
             case _:
                 factor = getattr(node, "factor", None)

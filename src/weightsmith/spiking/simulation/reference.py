@@ -1,6 +1,6 @@
 """The reference engine: a spiking network run step by step in torch, slow, on any device.
 
-The tests compare the compiled kernels with it, and other devices than the CPU use it.
+The tests compare the compiled kernels with it, and devices other than the CPU use it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class State:
 
 
 class Stepper:
-    """Runs ``network`` one step at a time; all that changes is in the :class:`State` that the caller holds."""
+    """Runs ``network`` one step at a time; all state is in the :class:`State` that the caller holds."""
 
     def __init__(self, network: SpikingNetwork, dtype: torch.dtype = torch.float32, device: str = "cpu") -> None:
         self.network, self.dtype, self.device = network, dtype, device
@@ -80,7 +80,7 @@ class Stepper:
         return values, tested
 
     def _gated(self, node: Gate, counts: Tensor, spikes: Tensor) -> Tensor:
-        """What passes: a spike, or the change of the largest sum, so that the sum of the output is exact."""
+        """The output of a gate: a spike, or the change of the largest sum, so that the sum of the outputs is exact."""
         if not self.network.neuron.signed and self.network.gates_spikes(node):
             counts += spikes
             return _passed(node, spikes, counts)
@@ -134,7 +134,7 @@ def _moved(node: Node, dtype: torch.dtype, device: str) -> Node:
 
 
 def _spread(values: Tensor, dimensions: int) -> Tensor:
-    """Values per channel (or per unit) so that they meet (images, channels, …)."""
+    """Values per channel (or per unit) shaped to broadcast with (images, channels, …)."""
     return values.reshape(1, *values.shape, *[1] * (dimensions - 1 - values.dim()))
 
 
@@ -160,8 +160,8 @@ def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, T
 def convolved(node: Synapses, maps: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The convolution of ``node`` on ``maps`` with its weights and biases in the type and order of the caller.
 
-    oneDNN as in torch 2.13 ends the process where a bias meets windows that lie wholly in the padding (its issue 5942):
-    biases are then added afterwards.
+    oneDNN as in torch 2.13 crashes if there is a bias and windows lie wholly in the padding (its issue 5942): biases
+    are then added afterwards.
     """
     apart = bias is not None and _misses(maps.shape[2:], weight.shape[2:], node.stride, node.padding, node.dilation)
     found = functional.conv2d(
@@ -172,7 +172,7 @@ def convolved(node: Synapses, maps: Tensor, weight: Tensor, bias: Tensor | None)
 
 @functools.cache
 def _misses(size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape) -> bool:
-    """Whether there are windows that see nothing of an image of ``size``."""
+    """Whether some windows lie wholly outside an image of ``size``."""
     for axis in (0, 1):
         span = dilation[axis] * kernel[axis]
         last = size[axis] + 2 * padding[axis] - span + dilation[axis]
@@ -187,7 +187,7 @@ def _largest(node: Gate, counts: Tensor) -> Tensor:
 
 
 def _passed(node: Gate, spikes: Tensor, counts: Tensor) -> Tensor:
-    """Of each window the spike of the unit with the highest count."""
+    """For each window the spike of the unit with the highest count."""
     _, chosen = functional.max_pool2d(counts, node.kernel, node.stride, node.padding, return_indices=True)
     return spikes.flatten(2).gather(2, chosen.flatten(2)).reshape(chosen.shape)
 
@@ -246,7 +246,7 @@ class StepEngine:
         return torch.stack(outputs, dim=1).cpu().numpy(), stacked
 
     def keep(self, going: NDArray[np.bool_]) -> None:
-        """Go on with these rows only."""
+        """Continue with these rows only."""
         mask = torch.from_numpy(going)
         self._rows = self._rows[mask]
         kept = mask.to(self._stepper.device)
@@ -258,7 +258,7 @@ class StepEngine:
         )
 
     def paths(self) -> dict[str, str]:
-        """Every layer step by step."""
+        """The path of every layer: step by step."""
         return {node.name: "steps" for node in self._network.synapses}
 
 

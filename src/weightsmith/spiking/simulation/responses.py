@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 __all__ = ["UNDECIDED", "Responses"]
 
-UNDECIDED = -1  # in answers: nothing has reached the output yet
+UNDECIDED = -1  # in answers: no spike has reached the output yet
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Responses:
-    """Answers after each step and what the populations fired.
+    """Answers after each step and spike counts of the populations.
 
     ``answers[i, t]`` is the class with the largest sum for image i after step t + 1, or ``UNDECIDED`` while all sums
     are zero. ``scores[i, c]`` is the sum at the last step. ``spikes_per_step[name][t]`` counts the spikes of a
-    population over all images, ``spikes_per_image[name][i]`` over all steps; so do ``inputs_per_step`` for the spikes
-    fed in (None for constant currents). ``ended[i]`` is the number of steps image i was run for: less than all with an
-    early exit, after which its answer stays.
+    population over all images, ``spikes_per_image[name][i]`` over all steps; ``inputs_per_step`` counts the input
+    spikes (None for constant currents). ``ended[i]`` is the number of steps image i was run for: fewer with an early
+    exit, after which its answer stays.
     """
 
     steps: int
@@ -60,7 +60,7 @@ class Responses:
 
     @property
     def images(self) -> int:
-        """How many images were shown."""
+        """The number of images."""
         return len(self.answers)
 
     def correct(self, labels: NDArray[np.integer]) -> NDArray[np.bool_]:

@@ -1,6 +1,6 @@
 """Run a spiking network: blocks of images, in time chunks, with membranes carried from chunk to chunk.
 
-Memory does not grow with the number of steps: of each chunk only sums stay. The engine that computes a chunk is the
+Memory does not grow with the number of steps: only sums of each chunk are kept. The engine that computes a chunk is the
 compiled one on the CPU and the reference engine elsewhere; both begin every block with clean membranes.
 """
 
@@ -39,7 +39,7 @@ Part = tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]  # outputs (row
 
 
 class Engine(Protocol):
-    """Computes chunks of a block of images; ``begin`` cleans every membrane."""
+    """Computes chunks of a block of images; ``begin`` resets every membrane."""
 
     @property
     def block(self) -> int:
@@ -60,7 +60,7 @@ class Engine(Protocol):
         ...
 
     def keep(self, going: NDArray[np.bool_]) -> None:
-        """Go on with these rows of the block only."""
+        """Continue with these rows of the block only."""
         ...
 
     def paths(self) -> dict[str, str]:
@@ -109,7 +109,7 @@ def simulate(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Part:
-    """What all blocks of images have in common: sent to a worker once. Called with one block, there."""
+    """The data common to all blocks of images, sent to a worker once and called there with each block."""
 
     network: SpikingNetwork
     steps: int
@@ -127,9 +127,9 @@ class _Part:
 
 
 def _spread(work: _Part, blocks: Sequence[tuple[Tensor, int]], progress: StepCallback | None) -> Responses:
-    """Blocks of images on workers: those of a run in one process, so that every layer takes the same path."""
+    """Run blocks of images on workers: the same blocks as in one process, so that every layer takes the same path."""
     found: dict[int, Responses] = {}
-    tasks = [(x.clone(), first) for x, first in blocks]  # a view would be sent with all that it is a view of
+    tasks = [(x.clone(), first) for x, first in blocks]  # a view would be sent with its whole storage
     for index, (responses, counted) in completed(work, tasks):
         found[index] = responses
         for observer, counts in zip(work.observers, counted, strict=True):
@@ -161,7 +161,7 @@ def simulate_trains(
 
 
 def _check_memory(network: SpikingNetwork, steps: int) -> None:
-    """Refuse a network of which not even one image can be run: a tiny file may describe any number of units."""
+    """Refuse a network of which not even one image fits in memory: a small file may describe any number of units."""
     values, together = sum(math.prod(shape) for shape in network.shapes.values()), min(steps, _TOGETHER)
     check_memory(
         f"one image of this network, {values:,} values in each of {together} steps,",
@@ -195,7 +195,7 @@ def _run(
         )
     if isinstance(network.neuron, Graded) and (settle or early is not None):
         what = f"settle={settle}" if settle else f"early={early}"
-        raise UsageError(f"{network.neuron} says most in its first step, and later steps correct it: no {what}")
+        raise UsageError(f"{network.neuron} sends most in its first step, and later steps correct it; leave out {what}")
     tally = Tally(len(source), steps, network.classes, units, early, settle=settle)
     engine = _engine(network, source, steps, precision=precision, device=device, path=path)
     with pinned_threads(1):
@@ -226,7 +226,11 @@ def check_device(device: str) -> None:
     """Refuse a device that cannot be used here."""
     try:
         torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch asserts that it was built for it
+    except (
+        RuntimeError,
+        AssertionError,
+        NotImplementedError,
+    ) as error:  # torch asserts that it was built for the device
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
 

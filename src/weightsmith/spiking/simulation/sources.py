@@ -36,7 +36,7 @@ class Currents:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Draws:
-    """Poisson spikes of images (images, …) whose numbers, by which they are drawn, begin at ``first``."""
+    """Poisson spikes of images (images, …), drawn by image numbers that start at ``first``."""
 
     x: Tensor
     scale: float
@@ -61,7 +61,7 @@ class Draws:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trains:
-    """Spikes that are given: (images, steps, …) of −1, 0, +1."""
+    """Given spikes: (images, steps, …) of −1, 0, +1."""
 
     spikes: NDArray[np.int8]
 
@@ -70,7 +70,9 @@ class Trains:
 
     def step(self, images: slice | Tensor, step: int) -> Tensor:
         """The spikes of one step."""
-        rows = images.numpy() if isinstance(images, Tensor) else images  # NumPy takes a tensor of one for a number
+        rows = (
+            images.numpy() if isinstance(images, Tensor) else images
+        )  # NumPy would read a one-element tensor as a number
         return torch.from_numpy(self.spikes[rows, step]).float()
 
 
@@ -78,10 +80,10 @@ Source = Currents | Draws | Trains
 
 
 def source_of(network: SpikingNetwork, x: Tensor, seed: int, first: int) -> Currents | Draws:
-    """Inputs from the data, normalised by the network's card, as the network's encoding feeds them."""
+    """Inputs from the data, normalised by the network's card and encoded as the network does."""
     if len(x) == 0:
         raise UsageError("there is no image to run on")
-    # Draws compare numbers of 24 bits; currents in double precision are not rounded.
+    # Draws compare 24-bit numbers; currents stay in double precision.
     double = x.dtype == torch.float64 and not isinstance(network.encode, Poisson)
     dtype = torch.float64 if double else torch.float32
     shaped = [inputs.contiguous() for _, inputs in batches_for(network.card, x, 1024, dtype)]

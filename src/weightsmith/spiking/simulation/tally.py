@@ -12,11 +12,11 @@ from weightsmith.spiking.simulation.responses import UNDECIDED, Responses
 
 __all__ = ["INPUTS", "Tally"]
 
-INPUTS = "input"  # under this name spikes that are fed in are counted
+INPUTS = "input"  # input spikes are counted under this name
 
 
 class Tally:
-    """Accumulates the parts of a run; memory grows with images and steps by two bytes for each answer only."""
+    """Accumulates the parts of a run; memory grows with images and steps by only two bytes per answer."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Tally:
         outputs: NDArray[np.floating],
         counts: Mapping[str, NDArray[np.integer]],
     ) -> NDArray[np.bool_]:
-        """Note outputs (rows, steps, classes) and spike counts (rows, steps) from ``step`` on; which rows go on."""
+        """Add outputs (rows, steps, classes) and spike counts (rows, steps); returns the rows that go on."""
         length = outputs.shape[1]
         running = np.ones((len(rows), length), bool)
         for offset in range(length):

@@ -18,13 +18,13 @@ from weightsmith.spiking.network import SpikingNetwork
 
 __all__ = ["Chunk", "NeuronRows", "Values", "largest_sums", "readers_of", "span_of"]
 
-_WIDE = 256  # neurons of a row, where positions are put together: the loop over a row then pays for its start
-_PART = 64  # inputs of a dense layer that are worked on together: their rows of a tile fit the nearest memory
+_WIDE = 256  # neurons of a row when positions are joined, enough to make up for the start of a loop
+_PART = 64  # inputs of a dense layer processed together: their rows of a tile fit in the cache
 
 
 @dataclasses.dataclass
 class Values:
-    """The output of a node: (images, steps, positions, channels), each worth ``unit``, spikes ``most`` at once.
+    """The output of a node: (images, steps, positions, channels), each worth ``unit``, at most ``most`` spikes at once.
 
     With ``constant`` there is one step, the same for all. Spikes and counts are bytes, signed for inputs; everything
     else is of the engine's float type.
@@ -48,12 +48,12 @@ class Values:
 
     @property
     def depth(self) -> int:
-        """Rows of a table that the events of one position can name."""
+        """The number of table rows that the events of one position can refer to."""
         return int(self.data.shape[3]) * (2 if self.signed else 1)
 
     @property
     def total(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         from weightsmith.spiking.simulation._kernels import room
 
         return room(self.data.reshape(-1))
@@ -74,7 +74,7 @@ class Values:
         return self.events
 
     def in_parts(self) -> Values:
-        """The same values as features, cut into parts of one size, which stand where positions stood."""
+        """The same values as features, divided into parts of one size, which replace positions."""
         images, steps, positions, channels = self.data.shape
         features = positions * channels
         part = max(size for size in range(1, _PART + 1) if features % size == 0)
@@ -97,7 +97,7 @@ class Values:
 
 
 class Chunk:
-    """The values of one chunk, each forgotten once its last reader is done."""
+    """The values of one chunk, each dropped once its last reader is done."""
 
     def __init__(self, step: int, steps: int, observers: Sequence[Observer], *, wants_membranes: bool = False) -> None:
         self.step, self.steps = step, steps
@@ -108,7 +108,7 @@ class Chunk:
         self.remaining: dict[str, int] = {}
 
     def forget(self, node: Node) -> None:
-        """Drop what ``node`` was the last to read."""
+        """Drop values whose last reader was ``node``."""
         self.tested.pop(node.name, None)
         for name in node.sources:
             self.remaining[name] -= 1
@@ -117,7 +117,7 @@ class Chunk:
 
 
 def readers_of(nodes: Sequence[Node]) -> dict[str, int]:
-    """How many nodes read each one; what comes out at the end is never forgotten."""
+    """The number of readers of each node; the output is never dropped."""
     readers = {INPUT: 0, **{node.name: 0 for node in nodes}}
     for node in nodes:
         for name in node.sources:
@@ -159,9 +159,9 @@ class NeuronRows:
 
 
 def largest_sums(gate: Gate, values: NDArray[Any], space: Shape, sums: NDArray[Any] | None) -> NDArray[Any]:
-    """Max pooling of values (images, steps, positions, channels): how the largest sum of each window changes.
+    """Max pooling of values (images, steps, positions, channels): the change of the largest sum of each window.
 
-    ``sums`` (images, units), those so far, are carried on; without them values are the same at every step.
+    ``sums`` (images, units), the sums so far, are updated; without them values are the same at every step.
     """
     images, channels = len(values), values.shape[3]
     known = values if sums is None else np.concatenate([sums.reshape(images, 1, -1, channels), values], axis=1)
@@ -177,7 +177,7 @@ def largest_sums(gate: Gate, values: NDArray[Any], space: Shape, sums: NDArray[A
 
 
 def span_of(positions: int, channels: int) -> int:
-    """How many positions make a row of neurons: as many as divide all and are not too wide."""
+    """The number of positions in a row of neurons: the largest divisor of all that is not too wide."""
     return max(span for span in range(1, max(1, _WIDE // channels) + 1) if positions % span == 0)
 
 

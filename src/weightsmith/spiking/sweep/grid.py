@@ -17,7 +17,7 @@ __all__ = ["Grid", "beyond", "neuron_of", "widened"]
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """Values to try: numbers as floats, none twice; only smoothings may be left out."""
+    """Values to try: numbers as floats, without duplicates; only smoothings may be left out."""
 
     leaks: tuple[float, ...]
     resets: tuple[str, ...]
@@ -33,21 +33,21 @@ class Grid:
                 raise UsageError(f"a sweep needs at least one of {name}")
             if len({value if isinstance(value, str) else f"{value:g}" for value in values}) < len(values):
                 # settings are identified by this text
-                raise UsageError(f"{name}: {', '.join(map(str, values))} names a value twice")
+                raise UsageError(f"{name}: {', '.join(map(str, values))} has a value twice")
         for factor in self.factors:
             if not 0 < factor < math.inf:
                 raise UsageError(f"a threshold factor must be a finite number > 0, not {factor!r}")
         for smoothing in self.smoothings:
             if not L4(smoothing).smoothing < math.inf:
                 raise UsageError("an infinite smoothing changes nothing: it is the baseline, which every sweep has")
-        self.neurons()  # refuses leaks and resets that no neuron has
+        self.neurons()  # refuses leaks and resets that neurons do not support
 
     def neurons(self) -> list[IF | LIF]:
-        """One for every leak and reset."""
+        """One neuron for every leak and reset."""
         return [neuron_of(leak, reset, delay=self.delay) for leak in self.leaks for reset in self.resets]
 
     def races(self) -> list[tuple[IF | LIF, list[Setting]]]:
-        """The settings that compete: for each neuron those without adjustment, then, where asked for, those with."""
+        """The settings that compete: for each neuron those without adjustment, then those with, if any."""
         found = []
         for neuron in self.neurons():
             for smoothings in ((None,), self.smoothings):
@@ -84,7 +84,7 @@ def widened(settings: Sequence[Setting], winners: Iterable[Setting]) -> list[Set
 
 
 def beyond(values: Sequence[float], value: float) -> float | None:
-    """The next of rising ``values`` on the side on which ``value`` is the last, None inside: by the last ratio.
+    """The next value beyond the edge of rising ``values`` at which ``value`` lies, by the last ratio; None inside.
 
     >>> beyond([0.3, 0.4, 0.5], 0.3), beyond([1.0, 2.0, 5.0], 5.0), beyond([1.0, 2.0, 5.0], 2.0)
     (0.225, 12.5, None)
@@ -98,14 +98,14 @@ def beyond(values: Sequence[float], value: float) -> float | None:
 
 
 def neuron_of(leak: float, reset: str, *, delay: bool) -> IF | LIF:
-    """The neuron of that leak and reset; one that leaks nothing is plain."""
+    """The neuron of that leak and reset; without leak it is an IF."""
     values = {"reset": reset, "delay": delay}
     return IF.from_values(values) if leak == 1 else LIF.from_values({"leak": leak, **values})
 
 
 def _listed(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise UsageError(f"{name} are several values in a list or tuple, not {given!r}")
+        raise UsageError(f"{name} must be a list or tuple, not {given!r}")
     return tuple((_name if name == "resets" else _number)(name, value) for value in given)
 
 

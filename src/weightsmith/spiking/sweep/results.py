@@ -30,7 +30,7 @@ class Setting(Record):
 class SettingResult(Record):
     """The result of a setting on the training images it saw: right answers after each requested number of steps.
 
-    ``seen`` is less than all where it lost the race.
+    ``seen`` is less than all if it was dropped.
     """
 
     setting: Setting

@@ -39,7 +39,7 @@ class Winner:
 
 
 def first_synapses(network: SpikingNetwork) -> str | None:
-    """The synapses whose currents all settings share: they alone read the input, for the first population."""
+    """The synapses whose currents all settings share: the only ones between the input and the first population."""
     name = INPUT
     while True:
         readers = [node for node in network.nodes if name in node.sources]
@@ -51,13 +51,13 @@ def first_synapses(network: SpikingNetwork) -> str | None:
 
 
 def block_of(network: SpikingNetwork, steps: int) -> int:
-    """How many images are run together, so that the currents they share fit the memory set aside for them."""
+    """The number of images run together, so that their shared currents fit in the memory budget."""
     units = math.prod(network.shapes[network.populations[0].name])
     return max(1, min(_BLOCK, _BUDGET // (4 * units * steps)))
 
 
 class SharedBlock:
-    """A block of images on which many networks are run that have the input and the first weights in common."""
+    """A block of images for many networks that share the input and the first weights."""
 
     def __init__(
         self, network: SpikingNetwork, recipe: ConversionSettings, first_synapses: str | None, x: Tensor, first: int
@@ -94,9 +94,9 @@ class BlockTask:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BlockRuns:
-    """Runs settings on blocks of images: what they have in common, which is sent to a worker once.
+    """Runs settings on blocks of images; holds the data common to all, which is sent to a worker once.
 
-    ``networks`` are those of every factor, ``first`` is the number of the first image.
+    ``networks`` has one network per factor, ``first`` is the number of the first image.
     """
 
     networks: dict[float, SpikingNetwork]
@@ -109,7 +109,7 @@ class BlockRuns:
     _last: dict[int, SharedBlock] = dataclasses.field(default_factory=dict)
 
     def __call__(self, task: BlockTask) -> tuple[list[str], float]:
-        """Whether the answers after each of the steps asked for are right, as digits, and the seconds that took."""
+        """Whether the answers after each requested number of steps are right, as digits, and the seconds taken."""
         begin, network = time.perf_counter(), self.networks[task.factor]
         nodes = [dataclasses.replace(node, threshold=task.thresholds[node.name]) for node in network.populations]
         answers = self._at(task.start).answers(network.replaced(nodes).with_neuron(task.neuron))
@@ -128,7 +128,7 @@ class BlockRuns:
 
 
 class Heat:
-    """The settings of one neuron, with or without adjustment, that compete."""
+    """The competing settings of one neuron, with or without adjustment."""
 
     def __init__(self, neuron: IF | LIF, settings: Sequence[Setting]) -> None:
         self.neuron, self.settings = neuron, list(settings)
@@ -136,12 +136,12 @@ class Heat:
         self._right: dict[str, list[NDArray[np.bool_]]] = {setting.key: [] for setting in settings}
 
     def add(self, right: Answers) -> None:
-        """Take in the answers of a block."""
+        """Add the answers of a block."""
         for setting in self.running:
             self._right[setting.key].append(right[setting.key])
 
     def drop(self, rule: Racing) -> None:
-        """Drop what is clearly worse after every number of steps that is asked for."""
+        """Drop settings that are clearly worse after every requested number of steps."""
         right = np.array([np.concatenate(self._right[setting.key]) for setting in self.running])
         lost = np.all([dropped(right[:, :, index], rule) for index in range(right.shape[2])], axis=0)
         self.running = [setting for setting, out in zip(self.running, lost, strict=True) if not out]

@@ -1,7 +1,7 @@
 """Sweep: thresholds × smoothing × leak × reset × steps, chosen on training images, tested once.
 
 The L4 adjustment multiplies the current of each unit of the first layer by a factor, which is the same as dividing its
-threshold by it (seed 000, section 4). So all settings have their weights in common: they are laid out for the engine
+threshold by it (seed 000, section 4). So all settings share their weights: they are laid out for the engine
 once, the input spikes of an image and the currents of the first layer are computed once for all settings, and answers
 after fewer steps are read off the longest run. Every setting sees the same spikes.
 
@@ -51,7 +51,7 @@ def spike_sweep(
     leaks: Annotated[
         Sequence[float],
         Range(gt=0, le=1, min_length=1),
-        Doc("what is left of a membrane after a step; 1 leaks nothing"),
+        Doc("factor on the membrane per step; 1 means no leak"),
     ] = _LEAKS,
     resets: Annotated[Sequence[Literal["soft", "hard"]], Doc("soft takes the threshold away, hard sets to zero")] = (
         "soft",
@@ -63,7 +63,7 @@ def spike_sweep(
     smoothings: Annotated[
         Sequence[float],
         Range(ge=0),
-        Doc("of the L4 adjustment; the larger, the less is changed; none: thresholds alone"),
+        Doc("smoothings of the L4 adjustment; larger values change less; none: thresholds alone"),
     ] = _SMOOTHINGS,
     steps: Annotated[int | Sequence[int], Range(ge=1, min_length=1), Doc("time steps for each image")] = 75,
     encode: Annotated[
@@ -77,10 +77,10 @@ def spike_sweep(
     delay: Annotated[bool, Doc("fire one step later, as the code of the L4 paper does", rare=True)] = False,
     rows: Annotated[int, Range(ge=1), Doc("training rows on which settings are chosen")] = 200,
     test_rows: Annotated[
-        int | None, Range(ge=1), Doc("test rows that judge the winners; all, if there are fewer")
+        int | None, Range(ge=1), Doc("test rows on which the winners are evaluated; all, if there are fewer")
     ] = 1000,
     mean_rows: Annotated[
-        int, Range(ge=1), Doc("training rows that give the adjustment its mean membranes", rare=True)
+        int, Range(ge=1), Doc("training rows on which the adjustment measures mean membranes", rare=True)
     ] = 64,
     race: Annotated[
         Racing | str | None,
@@ -89,9 +89,9 @@ def spike_sweep(
     widen: Annotated[
         int | None,
         Range(ge=0),
-        Doc("how often a grid grows while its winner lies on the edge; 3, with factors or smoothings of yours 0"),
+        Doc("times a grid may grow while its winner lies on the edge; 3, or 0 with given factors or smoothings"),
     ] = None,
-    precision: Annotated[Precision, Doc("numbers of the run; int8 rounds the weights", rare=True)] = "float32",
+    precision: Annotated[Precision, Doc("number format of the run; int8 rounds the weights", rare=True)] = "float32",
     seed: Seed = 0,
     workers: Workers = 1,
     cluster: Cluster = None,
@@ -100,11 +100,11 @@ def spike_sweep(
 ) -> SpikeSweep:
     """The best threshold factor, with and without L4 adjustment, for each leak, reset and number of steps.
 
-    Factors multiply the thresholds that ``balance`` finds. ``rows`` training rows choose, ``test_rows`` test
-    rows (None: all) judge the winners once. ``mean_rows`` give the mean membranes of the adjustment. With
-    ``race=None`` every setting sees all training images. Where the winner of a race lies on the edge of its grid, the
-    grid grows by one value beyond it, up to ``widen`` times. With ``out``, a folder, the sweep keeps its state there,
-    and the same call resumes where it stopped.
+    Factors multiply the thresholds that ``balance`` finds. Settings are chosen on ``rows`` training rows, and the
+    winners are evaluated once on ``test_rows`` test rows (None: all). The adjustment measures its mean membranes on
+    ``mean_rows`` training rows. With ``race=None`` every setting sees all training images. Where the winner of a race
+    lies on the edge of its grid, the grid grows by one value beyond it, up to ``widen`` times. With ``out``, a folder,
+    the sweep keeps its state there, and the same call resumes where it stopped.
     """
     from weightsmith.networks.card import card_of, meaning_digest
     from weightsmith.networks.models.architecture import architecture_of
@@ -116,7 +116,7 @@ def spike_sweep(
 
     settings = written(spike_sweep, locals())
     lengths = tuple(sorted({steps} if isinstance(steps, int) else set(steps)))
-    grid = Grid(leaks, resets, factors, smoothings, delay)  # type: ignore[arg-type]  # any iterable will do
+    grid = Grid(leaks, resets, factors, smoothings, delay)  # type: ignore[arg-type]  # any iterable is accepted
     recipe = ConversionSettings(
         neuron=IF(delay=delay),
         encode=encoding_of(encode),
@@ -137,7 +137,7 @@ def spike_sweep(
     origin = Origin(seed=recipe.seed, inputs=subject.inputs)
     card = meaning_digest(card_of(subject.network))
     with pinned_threads(1), Book(out, {"settings": settings, "card": card, **origin.to_dict()}) as book:
-        plain = dataclasses.replace(recipe, precision="float32")  # rounded, if asked for, once for all settings
+        plain = dataclasses.replace(recipe, precision="float32")  # rounding, if any, is done once for all settings
         prepared = prepare(subject, plain, for_stage(progress, "balancing"))
         sweep = SweepWork(subject, prepared.network, recipe, lengths, book)
         races, grown = grid.races(), 0
@@ -169,7 +169,7 @@ def spike_sweep(
 
 
 def _edge_notes(grown: int, left: int, races: int) -> list[str]:
-    """How often grids were widened, and in how many races the winner lies on the edge still."""
+    """How often grids were widened, and in how many races the winner still lies on the edge."""
     notes = [] if not grown else [f"grids were widened {grown} time{'s' * (grown > 1)}: winners lay on their edge"]
     if left:
         notes.append(

@@ -55,7 +55,7 @@ class Book:
             self._journal.close()
 
     def entries(self, function: Callable[[Any], tuple[Any, float]], tasks: Mapping[str, Any]) -> Iterator[Any]:
-        """The value of each key in order: cached, or the first of what ``function`` makes of its task; then seconds."""
+        """The value of each key in order: cached, or computed by ``function``, which also returns the seconds."""
         known: Mapping[str, Any] = self._known if self._journal is None else self._journal
         missing = [key for key in tasks if key not in known]
         for index, (value, seconds) in completed(function, [tasks[key] for key in missing]):
@@ -67,7 +67,7 @@ class Book:
 
 
 def reached(folder: str | Path) -> tuple[str, int] | None:
-    """The progress of a sweep begun in ``folder``: the stage, and how many means or images were done in it.
+    """The progress of a sweep begun in ``folder``: the stage, and the number of means or images done in it.
 
     Images count once all settings have seen them. None if nothing was done yet.
     """
@@ -118,7 +118,7 @@ class SweepWork:
                 progress(done + 1, len(wanted))
 
     def widened(self, races: Sequence[Competitors], winners: Winners) -> list[Competitors]:
-        """The races with settings beyond the edges of their grids on which winners lie; equal if there are none."""
+        """The races with settings beyond the edges of their grids on which winners lie; unchanged if there are none."""
         wider = []
         for neuron, settings in races:
             pairs = [winners[neuron.leak, neuron.reset, length] for length in self._lengths]
@@ -134,7 +134,7 @@ class SweepWork:
         rule: Racing | None,
         progress: StepCallback | None,
     ) -> tuple[tuple[SettingResult, ...], Winners]:
-        """Race all settings on training images; results of each, and the winners."""
+        """Race all settings on training images; returns the results of each, and the winners."""
         rows = calibration_rows(len(self._subject.train), images, self._recipe.seed)
         x, labels = self._subject.train.x[rows], self._subject.train.y[rows].numpy()
         heats = [Heat(neuron, settings) for neuron, settings in races]
@@ -152,7 +152,7 @@ class SweepWork:
         return tuple(result for heat in heats for result in heat.results()), self._winners(heats)
 
     def _winners(self, heats: Sequence[Heat]) -> Winners:
-        """The best of each heat; one with adjustment follows that of the same neuron without."""
+        """The best of each heat; a heat with adjustment follows the heat of the same neuron without."""
         winners: Winners = {}
         for heat in heats:
             for index, length in enumerate(self._lengths):
@@ -162,7 +162,7 @@ class SweepWork:
         return winners
 
     def test(self, winners: Winners, progress: StepCallback | None) -> Answers:
-        """Every winner on the test images, once."""
+        """Run every winner on the test images, once."""
         wanted = {
             winner.setting.key: winner.setting for pair in winners.values() for winner in pair if winner is not None
         }
@@ -172,7 +172,7 @@ class SweepWork:
             for setting in wanted.values()
         ]
         parts: dict[str, list[NDArray[np.bool_]]] = {key: [] for key in wanted}
-        # Test images draw other spikes than training images: they are numbered after them.
+        # Test images draw different spikes from training images: their numbers follow those of the training images.
         runs = self._runs({setting.factor for setting in wanted.values()}, x, first=len(self._subject.train))
         for start in range(0, len(x), self._block):
             block = slice(start, min(start + self._block, len(x)))
@@ -183,7 +183,7 @@ class SweepWork:
         return {key: np.concatenate(some) for key, some in parts.items()}
 
     def compared(self, winners: Winners, tested: Answers) -> tuple[Chosen, ...]:
-        """The winners side by side, on the test images."""
+        """The winners compared on the test images."""
         plain = (self._subject.answers == self._subject.judged.y).numpy()
         found = []
         for (leak, reset, length), (base, adjusted) in winners.items():
@@ -214,7 +214,7 @@ class SweepWork:
         labels: NDArray[np.int64],
         start: int,
     ) -> Answers:
-        """Whether each setting is right on the block at ``start`` after each of the steps asked for."""
+        """Whether each setting is right on the block at ``start`` after each requested number of steps."""
         tasks = {
             f"{name}: {setting.key}": BlockTask(
                 start, labels, setting.factor, neuron, self._thresholds(neuron, setting)
@@ -249,9 +249,9 @@ class SweepWork:
         return found
 
     def _base(self, factor: float) -> _Base:
-        """The network with thresholds times ``factor``, made once.
+        """The network with thresholds times ``factor``, created once.
 
-        Where a spike is worth its threshold, a factor changes the weights that follow; else all have theirs in common.
+        If a spike is worth its threshold, a factor changes the weights that follow; otherwise all share their weights.
         """
         if factor not in self._bases:
             plain = self._plain.with_factor(factor)
@@ -269,7 +269,7 @@ class SweepWork:
 def _mean_membranes(
     plain: SpikingNetwork, x: Tensor, recipe: ConversionSettings, task: tuple[float, IF | LIF]
 ) -> tuple[list[float], float]:
-    """μ of every unit of the first layer of one factor and neuron, and the seconds that took."""
+    """μ of every unit of the first layer of one factor and neuron, and the seconds taken."""
     begin, (factor, neuron) = time.perf_counter(), task
     network = plain.with_factor(factor).with_neuron(neuron)
     means = population_means(network, plain.populations[0].name, x, steps=recipe.steps, seed=recipe.seed)
@@ -278,7 +278,7 @@ def _mean_membranes(
 
 @dataclasses.dataclass(frozen=True)
 class _Base:
-    """The network at one threshold factor, the one that is run, and by what thresholds of the first are multiplied."""
+    """The network at one threshold factor, the network that is run, and the ratio of their thresholds."""
 
     plain: SpikingNetwork
     run: SpikingNetwork
@@ -286,7 +286,7 @@ class _Base:
 
 
 def _thresholds_in_units(plain: SpikingNetwork, network: SpikingNetwork) -> dict[str, Tensor]:
-    """By what a threshold of the plain network is multiplied in the one that is run (units of 8-bit weights)."""
+    """The ratio of the thresholds of the network that is run (in units of 8-bit weights) to those of the plain one."""
     if network is plain:
         return {node.name: torch.ones((), dtype=torch.float64) for node in plain.populations}
     units = units_of(plain)

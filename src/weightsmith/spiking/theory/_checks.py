@@ -21,11 +21,11 @@ __all__ = [
     "whole_steps",
 ]
 
-_MOST_EVENTS = 10**8  # of one trial: beyond, a duration was mistyped
+_MOST_EVENTS = 10**8  # of one trial; more suggests a mistyped duration
 
 
 def numbers(values: ArrayLike, what: str) -> NDArray[np.float64]:
-    """``values`` as finite numbers of their own."""
+    """``values`` as a new array of finite numbers."""
     try:
         array = np.array(values, np.float64)
     except (TypeError, ValueError) as error:
@@ -53,7 +53,7 @@ def signed_inputs(inputs: ArrayLike) -> NDArray[np.float64]:
 
 
 def check_fit(weights: NDArray[np.float64], inputs: NDArray[np.float64], what: str) -> None:
-    """Refuse weights (…, inputs) and inputs (…, inputs) that do not go together."""
+    """Refuse weights (…, inputs) and inputs (…, inputs) whose shapes do not match."""
     if weights.ndim == 0 or inputs.ndim == 0 or not weights.shape[-1]:
         raise DataMismatch(
             f"weights and {what} are lists with one value per input, not {weights.shape}, {inputs.shape}"
@@ -63,7 +63,7 @@ def check_fit(weights: NDArray[np.float64], inputs: NDArray[np.float64], what: s
     try:
         np.broadcast_shapes(weights.shape, inputs.shape)
     except ValueError as error:
-        raise DataMismatch(f"weights {weights.shape} and {what} {inputs.shape} do not fit each other") from error
+        raise DataMismatch(f"weights {weights.shape} and {what} {inputs.shape} do not match") from error
 
 
 def one_neuron(weights: NDArray[np.float64], inputs: NDArray[np.float64], what: str) -> None:

@@ -19,8 +19,8 @@ def count(
 ) -> NDArray[np.int64]:
     """Spikes of each unit in each part of the input.
 
-    Before input spike k, V decays by ``decays[k]``; the spike lifts that of unit u by ``lifts[u, k]``. ``ends`` are the
-    spikes before which the parts end. Between two spikes V only decays, so a threshold is passed at a spike or never.
+    Before input spike k, V decays by ``decays[k]``; the spike raises V of unit u by ``lifts[u, k]``. ``ends`` are the
+    spikes before which the parts end. Between two spikes V only decays, so a threshold is passed only at a spike.
     """
     spikes = np.zeros((lifts.shape[0], ends.size), np.int64)
     for unit in range(lifts.shape[0]):

@@ -23,7 +23,7 @@ _HALVINGS = 24  # of the bracket around a threshold
 
 @dataclass(frozen=True, eq=False)
 class PoissonTrain:
-    """Poisson spikes of several inputs over ``duration``: the time since the spike before, and the input, of each."""
+    """Poisson spikes of several inputs over ``duration``: for each the time since the previous spike, and its input."""
 
     intervals: NDArray[np.float64]
     sources: NDArray[np.int64]
@@ -50,7 +50,7 @@ def poisson_train(rates: ArrayLike, duration: float, seed: int) -> PoissonTrain:
     check_events(total * duration)
     generator = stream(seed, "poisson train")
     number = int(generator.poisson(total * duration))
-    # The spacings of that many uniform points, without sorting any: exponential ones, scaled to their sum.
+    # The spacings of that many uniform points, without sorting: exponential ones, scaled to their sum.
     gaps = generator.standard_exponential(number + 1)
     intervals = gaps[:-1] * (duration / gaps.sum())
     sources = np.searchsorted(np.cumsum(lam)[:-1], generator.random(number) * total, side="right")
@@ -87,7 +87,7 @@ def count_spikes(
         raise OptionError(f"thresholds must be > 0, not {levels.min():g}")
     limits = train.duration * np.arange(1, check_int("parts", parts) + 1) / parts
     ends = np.searchsorted(np.cumsum(train.intervals), limits)
-    ends[-1] = len(train)  # whatever rounding has made of the last time
+    ends[-1] = len(train)  # even if the last time was rounded
     spikes: NDArray[np.int64] = count(decays, lifts, ends, np.full(len(lifts), levels), check_reset(reset))
     return spikes
 
@@ -95,7 +95,7 @@ def count_spikes(
 def matching_threshold(
     train: PoissonTrain, weights: ArrayLike, tau: float, spikes: int, *, reset: Literal["hard", "soft"] = "hard"
 ) -> float:
-    """The threshold at which a unit with these weights fires as often as ``spikes``, found by halving.
+    """The threshold at which a unit with these weights fires as often as ``spikes``, found by bisection.
 
     More precisely the lowest at which it fires no more often than that; with thousands of spikes the thresholds of two
     neighbouring counts are close.
@@ -110,7 +110,7 @@ def matching_threshold(
         return int(count(decays, lifts, whole_time, np.array([threshold]), hard)[0, 0])
 
     if fired(np.finfo(float).tiny) <= spikes:
-        raise UsageError(f"a unit with these weights never fires as often as {spikes} times, whatever its threshold")
+        raise UsageError(f"a unit with these weights never fires {spikes} times, at any threshold")
     low, high = 0.0, float(np.abs(row).sum())
     while fired(high) > spikes:
         high *= 2
@@ -121,7 +121,7 @@ def matching_threshold(
 
 
 def _drive(train: PoissonTrain, weights: ArrayLike, tau: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """By how much potentials have decayed at each input spike, and by how much it lifts each unit's (units, spikes)."""
+    """The decay of potentials at each input spike, and the rise of each unit's potential (units, spikes)."""
     w = numbers(weights, "weights")
     if w.ndim != 2 or w.shape[1] != train.inputs:
         raise DataMismatch(f"weights must be (units, {train.inputs}), one per input of the train, not {w.shape}")

@@ -7,13 +7,13 @@ the time constant τ. Without a threshold, a time t after V = 0,
     E[V]   = τ (w·λ) (1 − e^(−t/τ))             (1)
     Var[V] = ½ τ (λ·w∘w) (1 − e^(−2t/τ))        (2)
 
-**Steps**, as a network is simulated. In every step input i spikes with probability |xᵢ|, with the sign of xᵢ, and
-V ← β·V + I with the leak β. After t steps
+**Steps**, as in the simulation of a network. In every step input i spikes with probability |xᵢ|, with the sign of xᵢ,
+and V ← β·V + I with the leak β. After t steps
 
     E[V]   = (w·x) (1 − βᵗ)/(1 − β)
     Var[V] = Σ w² (|x| − x²) (1 − β²ᵗ)/(1 − β²)
 
-A Bernoulli spike varies by |x| − x² where a Poisson one varies by its mean: at |x| = 1 there is no noise at all.
+A Bernoulli spike has the variance |x| − x², a Poisson spike one equal to its mean: at |x| = 1 there is no noise.
 Without leak the last factors are t. The two agree where steps are short: x = λ·Δ, β = e^(−Δ/τ), Δ → 0.
 """
 
@@ -72,8 +72,8 @@ def shot_noise(weights: ArrayLike, rates: ArrayLike, tau: float, time: ArrayLike
     """Eqs. 1 and 2: moments of the potential a ``time`` after it was 0, or in the steady state if that is None.
 
     ``weights`` and ``rates`` have one value per input along their last axis; other axes are neurons and input patterns
-    and go by NumPy's rules. Axes of ``time`` come last in the result. ``tau`` may be infinite (no leak): the moments
-    are then w·λ·t and (λ·w∘w)·t, and there is no steady state.
+    and follow NumPy's broadcasting rules. Axes of ``time`` come last in the result. ``tau`` may be infinite (no leak):
+    the moments are then w·λ·t and (λ·w∘w)·t, and there is no steady state.
 
     The two neurons of the document's Figure 1, which differ in variance alone:
 
@@ -121,17 +121,17 @@ def leak_of(tau: float) -> float:
     """
     leak = math.exp(-1 / check_tau(tau))
     if leak == 0:
-        raise OptionError(f"tau of {tau!r} steps is too short: nothing of the potential is left after a step")
+        raise OptionError(f"tau of {tau!r} steps is too short: the potential is 0 after one step")
     return leak
 
 
 def std_bound(weights: ArrayLike, rates: ArrayLike, tau: float, time: ArrayLike | None = None) -> NDArray[np.float64]:
-    """The most that eq. 2 lets the potential vary, as the L4 norm of the weights (eq. 3).
+    """The upper bound of the standard deviation of eq. 2 by the L4 norm of the weights (eq. 3).
 
         std ≤ sqrt(½ τ ‖λ‖₂ (1 − e^(−2t/τ))) · ‖w‖₄
 
-    Eq. 2 has λ·w∘w = ‖λ‖₂ ‖w∘w‖₂ cos(λ, w∘w), and ‖w∘w‖₂ = ‖w‖₄². The document calls std proportional to ‖w‖₄; it is so
-    up to the cosine, which is 1 where the rates are proportional to w∘w and depends on the input elsewhere.
+    Eq. 2 has λ·w∘w = ‖λ‖₂ ‖w∘w‖₂ cos(λ, w∘w), and ‖w∘w‖₂ = ‖w‖₄². The document calls std proportional to ‖w‖₄; this
+    holds up to the cosine, which is 1 if the rates are proportional to w∘w and otherwise depends on the input.
 
     >>> float(std_bound([2.0], [1.0], tau=1)) == 2**0.5
     True
@@ -143,7 +143,9 @@ def std_bound(weights: ArrayLike, rates: ArrayLike, tau: float, time: ArrayLike 
     w, lam, tau = numbers(weights, "weights"), rates_of(rates), check_tau(tau)
     check_fit(w, lam, "rates")
     norm = entrywise(torch.tensor(w), 4, dim=-1).numpy()
-    top = np.max(lam, axis=-1, keepdims=True, initial=np.finfo(np.float64).tiny)  # small rates must not vanish squared
+    top = np.max(
+        lam, axis=-1, keepdims=True, initial=np.finfo(np.float64).tiny
+    )  # squares of small rates must not underflow
     largest = np.sqrt(top[..., 0] * np.linalg.norm(lam / top, axis=-1)) * norm
     bound: NDArray[np.float64] = np.multiply.outer(largest, np.sqrt(_reach(tau / 2, time)))
     return bound
@@ -164,7 +166,7 @@ def lognormal(mean: ArrayLike, variance: ArrayLike) -> Lognormal:
     middle, spread = _moments(mean, variance)
     if (middle <= 0).any():
         raise UsageError(
-            f"a lognormal potential has a mean > 0, not {middle.min():g}; where it may be negative take kind='normal'"
+            f"a lognormal potential has a mean > 0, not {middle.min():g}; if it may be negative use kind='normal'"
         )
     squared = np.log1p(spread / middle**2)
     return Lognormal(np.log(middle) - squared / 2, np.sqrt(squared))
@@ -175,7 +177,7 @@ def exceeds(
 ) -> NDArray[np.float64]:
     """The probability that a potential of that mean and variance is above ``threshold``.
 
-    Of two equal means below the threshold, the one with the larger variance is above it more often:
+    Of two potentials with equal means below the threshold, the one with the larger variance exceeds it more often:
 
     >>> [round(float(exceeds(4, 2, variance)), 3) for variance in (2, 1)]
     [0.08, 0.044]
@@ -203,7 +205,7 @@ def _moments(mean: ArrayLike, variance: ArrayLike) -> tuple[NDArray[np.float64],
 
 
 def _reach(tau: float, time: ArrayLike | None) -> NDArray[np.float64]:
-    """τ (1 − e^(−t/τ)): over how much time the input has been summed up; t itself without leak."""
+    """τ (1 − e^(−t/τ)): the effective time over which the input is summed; t itself without leak."""
     if time is None:
         if math.isinf(tau):
             raise OptionError("without leak (tau = inf) there is no steady state: give a time, or a finite tau")
@@ -221,5 +223,5 @@ def _series(leak: float, steps: ArrayLike | None, power: int) -> NDArray[np.floa
             raise OptionError("without leak (leak = 1) there is no steady state: give a number of steps, or a leak < 1")
         return np.asarray(-1 / math.expm1(power * math.log(leak)))
     t = whole_steps(steps)
-    # expm1 and log: 1 − βᵗ loses its digits where the leak is close to 1.
+    # expm1 and log: 1 − βᵗ loses digits if the leak is close to 1.
     return t if leak == 1 else np.expm1(power * t * math.log(leak)) / math.expm1(power * math.log(leak))
