@@ -55,7 +55,7 @@ def test_without_out_it_is_report_html_here(run, runs, tmp_path, monkeypatch):
     ("content", "reason"),
     [
         (None, "neither it nor a folder in it holds a record.json"),
-        ("{}", "is no record that a report knows"),
+        ("{}", "is not a record of a known kind"),
         ("x", "JSON"),
     ],
 )
