@@ -54,7 +54,7 @@ def test_limits_that_are_not_kept_to_end_with_code_1(run, trained):
     answer = run("tailor", trained, "--params", "3", *QUICK)
     assert answer.code == 1
     assert "not met" in answer.out
-    assert "no network keeps to the limits; the nearest misses params by" in answer.lines[-1]
+    assert "no network meets the limits; the nearest misses params by" in answer.lines[-1]
     assert "100.0 %: what the nearest network needs" not in answer.out  # the network itself is no advice
 
 

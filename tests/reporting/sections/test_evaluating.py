@@ -148,4 +148,4 @@ def test_notes_and_facts(evaluation, read):
 
 def test_an_accuracy_at_the_bar_is_not_below_it():
     assert below(0.75, 75.0) == below(0.75, None) == []
-    assert below(0.7499, 75.0) == ["accuracy 74.99 % is below the 75 % asked for"]
+    assert below(0.7499, 75.0) == ["accuracy 74.99 % is below the required 75 %"]

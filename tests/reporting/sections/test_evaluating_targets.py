@@ -41,5 +41,5 @@ def test_labels_have_recall_precision_and_what_is_right_without_them():
     assert (rows[0]["recall"], rows[0]["precision"], rows[0]["without it"]) == (1, 1, 1)
     called, negative = (X[:, 1] > 0).numpy(), ~on[:, 1]
     assert rows[1]["without it"] == pytest.approx(float((~called & negative).sum() / negative.sum()))
-    assert "is below the 99.9 % asked for" in section.look_at[0]
+    assert "is below the required 99.9 %" in section.look_at[0]
     assert "have all 2 labels right" in section.lead

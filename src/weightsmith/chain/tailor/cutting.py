@@ -39,7 +39,7 @@ class Cutter:
         self._outcomes: dict[str, Outcome] = {}
 
     def cut(self, step: PruningStep) -> nn.Module:
-        """The network cut to the target of ``step``, refitted, and distilled if ``step`` requires it; no label is read."""
+        """The network cut to the target of ``step``, refitted, and distilled if it requires that; no label is read."""
         if step.target not in self._outcomes:
             self._outcomes[step.target] = self._refitted(Target.parse(step.target))
         found = self._outcomes[step.target]

@@ -87,5 +87,5 @@ def draw_front_of(record: TailorRecord) -> Figure:
         energy=limits.energy,
         params=limits.params,
         met=record.met,
-        judged_by="accuracy" if record.labelled else "answers as the network’s",
+        judged_by="accuracy" if record.labelled else "agreement with the network",
     )

@@ -35,7 +35,7 @@ def below(share: float, least_accuracy: float | None) -> list[str]:
     """A concern if the accuracy is below the bar, which is in per cent."""
     if least_accuracy is None or 100 * share >= least_accuracy:
         return []
-    return [f"accuracy {100 * share:.2f} % is below the {least_accuracy:g} % asked for"]
+    return [f"accuracy {100 * share:.2f} % is below the required {least_accuracy:g} %"]
 
 
 def spiking_evaluation_section(

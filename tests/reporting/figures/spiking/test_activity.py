@@ -136,7 +136,7 @@ def test_membranes_are_in_thresholds_and_marked_where_they_fire():
     assert same_color(threshold.get_color(), RED)
     assert_allclose(fired.get_xdata(), [2, 5])
     assert_allclose(fired.get_ydata(), [1.5, 6])
-    assert legend(figure) == ["membrane before the test", "threshold", "spike"]
+    assert legend(figure) == ["membrane before the threshold test", "threshold", "spike"]
     assert grid[1, 0].get_ylabel() == "fc\nmembrane ÷ threshold"
 
 
