@@ -97,7 +97,7 @@ def test_mistakes_come_by_how_often_they_are_made(read):
 def test_without_mistakes_there_is_no_table_of_them(read):
     reader = read(evaluation_section(by_hand([[3, 0], [0, 4]]), "x"))
     assert [table.title for table in reader.of(Table)] == ["Classes"]
-    assert "No row with an answer is taken for another class." in reader.prose
+    assert "No row with an answer is misclassified." in reader.prose
     assert "100.0 %" in reader.section.lead
     reader.draw_all()
 

@@ -24,7 +24,7 @@ def test_a_regression_is_told_with_its_errors_and_residuals():
     assert len(drawn.rows) == 50
     assert drawn.rows[0]["residual"] == pytest.approx(drawn.rows[0]["target"] - drawn.rows[0]["answer"])
     residual_figure(found.values[0])
-    with pytest.raises(UsageError, match="--least-accuracy is a share of rows"):
+    with pytest.raises(UsageError, match="--least-accuracy needs classes"):
         describe(found, "net", least_accuracy=90.0)
 
 

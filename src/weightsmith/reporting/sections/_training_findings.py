@@ -25,7 +25,7 @@ def unlearnt(record: TrainRecord) -> tuple[str, ...]:
     if not all(math.isfinite(loss) for loss in losses) or min(losses) <= _WORSE * guessing:
         return ()
     return (
-        f"nothing was learnt: the training loss never fell below {min(losses):.3g}, while guessing gives {guessing:.3g}; "
+        f"nothing was learnt: the training loss never fell below {min(losses):.3g}, guessing gives {guessing:.3g}; "
         f"try a tenth of the rate ({record.settings.get('schedule')}), or --find-rate",
     )
 

@@ -253,7 +253,7 @@ def energy_text(picojoules: float) -> str:
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """A line for each reason with the names it holds for.
+    """A line for each reason with its names.
 
     >>> gathered([("too small", "a"), ("tied", "b"), ("too small", "c")])
     ('a, c: too small', 'b: tied')
@@ -292,7 +292,7 @@ def _in_units(value: float, units: Sequence[str]) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first names; of many the others are counted.
+    """The first names, and the number of the others.
 
     >>> some(["a", "b", "c", "d", "e", "f"])
     'a, b, c, d and 2 more'

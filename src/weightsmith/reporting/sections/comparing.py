@@ -18,7 +18,7 @@ from weightsmith.reporting.sections._wording import chance, counted, percent, po
 
 __all__ = ["alpha_curve", "comparison_section", "layer_drawings", "network_drawings"]
 
-_BARS = 24  # of the line of α by layer; of more layers some are shown
+_BARS = 24  # of the line of α by layer; with more layers only some are shown
 
 
 def comparison_section(comparison: GradeComparison, _name: str = "", *, networks: Sequence[Grades] = ()) -> Section:
@@ -32,7 +32,7 @@ def comparison_section(comparison: GradeComparison, _name: str = "", *, networks
     parts += [_coverage(comparison, networks), _measures(comparison)]
     parts.append(Facts("What the measures are", tuple((one.name, one.meaning) for one in comparison.measures)))
     if layers := [layer for network in networks for layer in network.layers]:
-        words = verdict_words(layers, "--why with one network tells for each")
+        words = verdict_words(layers, "--why with one network explains each")
         parts.append(Facts("What the verdicts mean", tuple(words)))
     if comparison.partials:
         told = [one.words for one in comparison.partials if one.interval is not None]

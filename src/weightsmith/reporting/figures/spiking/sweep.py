@@ -99,7 +99,7 @@ def _checked(rows: Sequence[LeakPoint]) -> list[str]:
     for row in rows:
         if row.difference is not None and not row.adjusted:
             raise UsageError(
-                f"the baseline at leak {row.leak:g} with {row.reset} reset has a difference: only adjusted points have one"
+                f"the baseline at leak {row.leak:g} with {row.reset} reset has a difference: give it to the adjusted"
             )
     names = {row.reset for row in rows}
     return [*(reset for reset in _RESETS if reset in names), *sorted(names.difference(_RESETS))]
