@@ -130,7 +130,7 @@ HEAD = 'data = "digits"\n[train]\nnetwork = "mlp:8"\n'
         ('data = "digits"\ntrain = 3\n', r"line 2, train: must be a table"),
         (HEAD + "epochs = \n", r"r.toml is not TOML: .*line 4"),
         (HEAD + '[[reduce]]\nname="a"\nof="b"\nby="groups"\n[[reduce]]\nname="b"\nof="a"\nby="groups"\n', "waits for"),
-        (HEAD + 'of = "x"\n', r"line 4, train.of: training starts"),
+        (HEAD + 'of = "x"\n', r"line 4, train.of: training builds"),
     ],
 )
 def test_errors_name_the_line_and_the_key(text, said):

@@ -157,7 +157,7 @@ def test_a_stage_that_is_gone_or_was_changed_is_named(tmp_path):
         read_results(folder)
     (folder / "seed-1/judge/record.json").unlink()
     with pytest.raises(
-        FileRefused, match=r"seed-1/judge: the chain has the stage 'judge' there, but record.json is go"
+        FileRefused, match=r"seed-1/judge: the chain has the stage 'judge' there, but record.json is missing"
     ):
         read_results(folder)
 
@@ -226,7 +226,7 @@ ARRAY = {"dtype": "<i8", "shape": [3], "base64": ""}
         (without("recall"), "looks like a record of the kind 'evaluation' but lacks the field 'recall'"),
         (changed(colour=1), "looks like a record of the kind 'evaluation' but has the unknown field 'colour'$"),
         (changed(colour=1, origin=NEWER), f"'colour'; it was written by weightsmith '99.1', this is {ws.__version__}"),
-        (json.dumps({"new": 1, "origin": NEWER}), "knows; it was written by weightsmith '99.1'"),
+        (json.dumps({"new": 1, "origin": NEWER}), "kind; it was written by weightsmith '99.1'"),
     ],
     ids=lambda value: str(value)[:24] if isinstance(value, str) else None,
 )

@@ -238,5 +238,5 @@ def test_what_are_no_angles_is_refused_by_name(degrees, threshold, message):
 
 
 def test_a_single_unit_has_no_tree():
-    with pytest.raises(UsageError, match="dense1: a single unit"):
+    with pytest.raises(UsageError, match="dense1: a dendrogram needs at least two units"):
         draw_dendrogram(np.zeros((1, 1)), layer="dense1", threshold=15)

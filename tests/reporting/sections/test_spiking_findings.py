@@ -42,7 +42,7 @@ def test_advice_follows_the_numbers(record):
     assert advice(flat, kept=True)[0] == "--balance percentile:percent=99.0 or percentile:percent=99.99 (−12.0 points)"
     assert advice(rising, kept=True)[0].startswith("--steps 40: −12.0 points, and the second half")
     for name, value, line in (
-        ("encode", "poisson", "--encode constant: the noise"),
+        ("encode", "poisson", "--encode constant: no noise"),
         ("neuron", "lif:0.9", "--neuron if: no leak"),
         ("precision", "int8", "--precision float32: weights are not rounded"),
         ("balance", "max-current:factor=0.5", "--balance percentile, or another factor, as max-current:factor=0.35"),

@@ -141,8 +141,7 @@ def network_drawings(networks: Sequence[Grades], name: str) -> Iterator[Drawing]
     ]
     how = (
         "How to read it: each mark is a layer, its height α, the line through it the interval, its shape the "
-        "verdict; "
-        "a line that crosses the border between two bands leaves the verdict open."
+        "verdict; a line that crosses the border between two bands leaves the verdict open."
     )
     yield Drawing("α against depth", how, lambda: alpha_figure(drawn), rows, file=f"{name}-grades")
     if any(layer.alpha is not None for network in drawn for layer in network.layers):
