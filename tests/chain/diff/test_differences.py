@@ -298,7 +298,7 @@ def test_normalisation_that_is_told_holds_for_both(own_files, data):
 def test_what_is_told_of_networks_must_be_of_use(own_files, run, tmp_path):
     a, b = (path for _, path in own_files)
     path = ws.save(run.network, tmp_path / "ours.safetensors")
-    with pytest.raises(UsageError, match="none needs it"):
+    with pytest.raises(UsageError, match="neither of these two needs it"):
         quick(path, run, network=own_network)
     with pytest.raises(UsageError, match="normalise is for network files"):
         quick(run, run, normalise="none")
