@@ -19,7 +19,7 @@ def test_the_answer_says_what_is_left_what_was_kept_and_what_int8_costs(found):
     section = describe(found, "net")
     record = found.record
     assert "cut to 50 % of the parameters" in section.lead
-    assert f"of {record.judging.rows} rows (test) right" in section.lead
+    assert f"of {record.judging.rows} rows (test), that of the original" in section.lead
     assert "in int8 costs 5.0 % of that energy" in section.lead
     assert section.look_at == ()
     assert {"accuracy", "parameters", "energy", "CPU time"} <= dict(section.chips).keys()
@@ -46,7 +46,7 @@ def test_in_short_are_three_numbers_and_a_picture(found):
     assert [name for name, _ in section.chips] == ["accuracy", "parameters", "energy per input"]
     assert f"of {found.record.judging.rows} rows" in section.chips[0][1]
     assert [part.title for part in section.parts] == ["Accuracy and costs"]
-    assert "Out: cut to 50 % of the parameters" in section.lead
+    assert "Result: cut to 50 % of the parameters" in section.lead
 
 
 def test_an_overview_knows_both_networks(found):
