@@ -202,7 +202,7 @@ def test_a_network_that_was_changed_is_not_built_upon(tmp_path):
 @pytest.mark.parametrize("name", ["record.json", "network.safetensors", "report.html"])
 def test_what_is_not_a_chain_s_is_not_written_over(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(UsageError, match=f"holds a {name} of something else"):
+    with pytest.raises(UsageError, match=f"holds another {name}"):
         pipeline({"data": "digits", "train": {"network": "mlp:8", "epochs": 1}}, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 

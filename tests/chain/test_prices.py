@@ -51,7 +51,7 @@ def test_a_search_with_the_price_takes_out_what_costs_more(run, digits):
 
 
 def test_prices_of_other_layers_are_refused():
-    with pytest.raises(DataMismatch, match="prices of 3 units, the masks have 4"):
+    with pytest.raises(DataMismatch, match="prices of 3 units, but the masks have 4"):
         SynapticPrice(np.ones(3))(np.ones((1, 4), bool))
 
 

@@ -87,7 +87,7 @@ HEAD = 'data = "digits"\n[train]\nnetwork = "mlp:8"\n'
             r"line 6, train.clip: clip must be one of value, norm, .*, not 3",
         ),
         (HEAD + '[[reduce]]\nby = "groups"\n[[reduce]]\nby = "angels:45"\n', r"line 7, reduce.2.by: .*'angles'"),
-        (HEAD + "epochs = 3\nkeep = [1, 4]\n", r"line 5, train.keep: epoch 4 is behind the last of 3"),
+        (HEAD + "epochs = 3\nkeep = [1, 4]\n", r"line 5, train.keep: epoch 4 is after the last epoch, 3"),
         ('data = "digits"\nnetwork = "none.pt"\n[[grade]]\n', r"line 2, network: none.pt: no such file"),
         (HEAD + "[[reduce]]\n", r"line 4, reduce.1: by is missing"),
         (HEAD + '[[reduce]]\nby = "magnitude"\n', r"line 5, reduce.1.by: needs a target"),
@@ -107,7 +107,7 @@ HEAD = 'data = "digits"\n[train]\nnetwork = "mlp:8"\n'
         ),
         (
             HEAD + 'epochs=3\nkeep=[3]\n[[reduce]]\nby="groups"\nrecover="rewind:3"\n',
-            r"recover: .*not before the last one",
+            r"recover: .*an epoch before the last one",
         ),
         (
             'data = "digitz"\n[train]\nnetwork = "mlp:8"\n',
@@ -130,7 +130,7 @@ HEAD = 'data = "digits"\n[train]\nnetwork = "mlp:8"\n'
         ('data = "digits"\ntrain = 3\n', r"line 2, train: must be a table"),
         (HEAD + "epochs = \n", r"r.toml is not TOML: .*line 4"),
         (HEAD + '[[reduce]]\nname="a"\nof="b"\nby="groups"\n[[reduce]]\nname="b"\nof="a"\nby="groups"\n', "waits for"),
-        (HEAD + 'of = "x"\n', r"line 4, train.of: training starts"),
+        (HEAD + 'of = "x"\n', r"line 4, train.of: training builds"),
     ],
 )
 def test_errors_name_the_line_and_the_key(text, said):

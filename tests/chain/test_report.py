@@ -294,7 +294,7 @@ def test_a_search_stands_in_the_overview_and_in_its_own_section(made, sections):
     assert front.figure().axes
     networks = section["Networks"]
     rivals = [str(record.candidates[each.candidate]) for each in record.alone]
-    assert [row[0] for row in networks.rows] == ["as it came", f"{record.best} (taken)", *rivals]
+    assert [row[0] for row in networks.rows] == ["original", f"{record.best} (taken)", *rivals]
 
 
 @pytest.mark.parametrize("given", [[], {}, ()])

@@ -50,7 +50,7 @@ def test_progress_and_notes_go_to_stderr(run, network):
 def test_a_bar_not_reached_ends_with_code_1(run, network):
     answer = run("evaluate", network, "--data", "digits", "--least-accuracy", 99, "--quiet")
     assert answer.code == 1
-    assert "is below the 99 % asked for" in answer.err
+    assert "is below the required 99 %" in answer.err
     assert "accuracy" in answer.out
     assert run("evaluate", network, "--data", "digits", "--least-accuracy", 0).code == 0
 

@@ -296,12 +296,12 @@ def test_a_target_not_met_and_a_bar_not_reached_end_with_code_1(run, trained):
     words = ("reduce", trained, "--data", "digits", *QUICK)
     answer = run(*words, "--by", "angles:1", "--target", "params:0.5")
     assert (answer.code, len(answer.lines)) == (1, 1)
-    assert "of the parameters are left, not the 50 % asked for" in answer.err
-    assert "nothing was taken out" in answer.out
+    assert "of the parameters are left, not the target of 50 %" in answer.err
+    assert "nothing was removed" in answer.out
     low = run(*words, "--by", "random", "--by", "magnitude", "--target", "params:0.1", "--least-accuracy", 90)
     assert low.code == 1
     assert "random: accuracy" in low.err
-    assert "is below the 90 % asked for" in low.err
+    assert "is below the required 90 %" in low.err
     assert run(*words, "--by", "angles:45", "--least-accuracy", 5).code == 0
 
 

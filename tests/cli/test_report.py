@@ -55,7 +55,7 @@ def test_without_out_it_is_report_html_here(run, runs, tmp_path, monkeypatch):
     ("content", "reason"),
     [
         (None, "neither it nor a folder in it holds a record.json"),
-        ("{}", "is no record that a report knows"),
+        ("{}", "is not a record of a known kind"),
         ("x", "JSON"),
     ],
 )
@@ -83,8 +83,8 @@ def test_what_is_broken_is_left_out_and_named(run, runs, tmp_path):
     assert answer.code == 1
     assert [line.split()[0] for line in answer.out.splitlines()[1:3]] == ["judged", "graded"]
     first, last = answer.lines
-    assert first.startswith(f"left out: {tmp_path / 'all/broken/record.json'}: is no record")
-    assert last.startswith(f"weightsmith: left out of the page: {tmp_path / 'all/again/record.json'}: is no record")
+    assert first.startswith(f"left out: {tmp_path / 'all/broken/record.json'}: is not a record")
+    assert last.startswith(f"weightsmith: left out of the page: {tmp_path / 'all/again/record.json'}: is not a record")
     assert last.endswith("(and 1 more)")
     text = (tmp_path / "page.html").read_text()
     assert text.count("left out: ") == 2

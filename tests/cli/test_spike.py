@@ -489,7 +489,7 @@ def test_an_accuracy_below_the_bar_ends_with_code_1(run, trained):
     words = ("spike", trained, "--data", "digits", "--steps", 1, *QUICK)
     low = run(*words, "--least-accuracy", 99)
     assert low.code == 1
-    assert "is below the 99 % asked for" in low.err
+    assert "is below the required 99 %" in low.err
     assert json.loads(run(*words, "--least-accuracy", 99, "--json").out)["look_at"]
     assert run(*words, "--least-accuracy", 5).code == 0
 
@@ -507,7 +507,7 @@ def test_a_spiking_file_is_evaluated_as_it_was_converted(run, converted):
     assert "of 120 rows (test)" in shown.out
     assert f"{100 * record.decisions.spiking.value:.1f} %" in shown.out
     below = run(*words, "--least-accuracy", 99.9)
-    assert (below.code, "is below the 99.9 % asked for" in below.err) == (1, True)
+    assert (below.code, "is below the required 99.9 %" in below.err) == (1, True)
 
 
 def test_a_folder_tells_its_data_and_steps(run, converted, tmp_path):

@@ -291,16 +291,14 @@ def test_where_the_adjustment_helps_is_said_plainly():
     assert [row[-1] for row in rows] == ["helps", "unclear", "hurts", "unclear"]
     assert rows[0][-3].text.startswith("+3.0 [+1.6, +4.4]")
     told = prose(sweep)
-    assert "helps in 1 of 4 comparisons, hurts in 1, and the interval does not say in 2" in told
+    assert "helps in 1 of 4 comparisons, hurts in 1, and is undecided in 2" in told
     assert "about 0.2 would seem to help or hurt" in told
     assert "Judged all at once (Holm’s correction), 2 remain." in told
     assert describe(sweep, "net").to_dict()["notes"] == ["a note"]
 
 
 def test_where_it_neither_helps_nor_hurts():
-    assert "helps in 0 of 2 comparisons, hurts in 0, and the interval does not say in 2" in prose(
-        made([(10, 10), (12, 9)])
-    )
+    assert "helps in 0 of 2 comparisons, hurts in 0, and is undecided in 2" in prose(made([(10, 10), (12, 9)]))
 
 
 def test_what_holds_for_all_comparisons_together():

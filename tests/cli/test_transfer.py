@@ -53,7 +53,7 @@ def test_a_validation_accuracy_that_is_not_reached_ends_with_code_1(run, base):
         "transfer", base, *QUICK, "--unfreeze", "all", "--least-accuracy", "100", "--remedy", "drop", "--quiet"
     )
     assert answer.code == 1
-    assert "is below the 100 % asked for" in answer.err
+    assert "is below the required 100 %" in answer.err
     assert answer.out.count("frozen") >= 4
 
 

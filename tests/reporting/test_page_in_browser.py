@@ -148,7 +148,7 @@ def test_tables_sort_up_down_and_back_with_what_is_missing_last(found):
     up, down, back = found["sorts"]
     assert up == ["ascending", ["b", "a", "d", "c"], "sorted by units, ascending"]
     assert down == ["descending", ["d", "a", "b", "c"], "sorted by units, descending"]
-    assert back == [None, found["unsorted"], "in the first order"]
+    assert back == [None, found["unsorted"], "in the original order"]
 
 
 def test_one_option_is_shown_at_a_time(found):

@@ -31,7 +31,7 @@ def test_the_description_says_how_right_it_is_after_how_many_steps(converted):
     section = describe(found, "net", least_accuracy=100.0)
     assert section.lead.endswith("of 30 rows of the test split of digits after 4 steps.")
     assert [row["steps"] for row in section["After so many steps"].to_rows()] == [1, 2, 4]
-    assert any("is below the 100 % asked for" in line for line in section.look_at)
+    assert any("is below the required 100 %" in line for line in section.look_at)
 
 
 def test_without_steps_there_are_64(converted):

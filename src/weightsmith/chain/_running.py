@@ -44,7 +44,7 @@ _GIVEN, _PAGE, _JOURNAL = "given", "report.html", "journal.jsonl"
 
 
 def run_recipe(wanted: Recipe, folder: Path, progress: ProgressCallback | None, **surrounding: Any) -> ChainRun:
-    """All stages of ``wanted`` in ``folder``, for all seeds; ``surrounding`` are threads and device."""
+    """Run all stages of ``wanted`` for all seeds in ``folder``; ``surrounding`` holds threads and device."""
     threads = surrounding["threads"]
     _check_folder(folder)
     data = load_all(wanted.data, path=wanted.data_path)
@@ -107,18 +107,18 @@ def _identity(recipe: Recipe, start: nn.Module) -> dict[str, Any]:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder with results of something else, which would be overwritten."""
+    """Refuse a folder with other results, which would be overwritten."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; out is a folder")
     if (folder / _JOURNAL).exists() or _is_chain(folder / "record.json"):
         return
     for name in ("record.json", "network.safetensors", _PAGE):
         if (folder / name).exists():
-            raise UsageError(f"{folder} holds a {name} of something else, which would be lost; give another folder")
+            raise UsageError(f"{folder} holds another {name}, which would be overwritten; give another folder")
 
 
 def _is_chain(path: Path) -> bool:
-    """Whether a record is that of a chain, whose journal was deleted to start over."""
+    """Whether the record at ``path`` is of a chain (whose journal was deleted to start over)."""
     if not path.is_file():
         return False
     try:

@@ -1,6 +1,6 @@
 """A folder as the Hugging Face Hub expects it: weights, configuration, and a model card with our figures.
 
-    model.safetensors    the network, sealed as any file of ours; other tools read it as plain safetensors
+    model.safetensors    the network, sealed like all files of weightsmith; plain safetensors for other tools
     config.json          architecture, input shape, normalisation, class names
     README.md            the model card: front matter, and the description of the result
     figures/             the drawings of that description
@@ -77,7 +77,7 @@ def _configuration(card: Card) -> dict[str, Any]:
 
 
 def _figures(section: Section, folder: Path) -> dict[str, str]:
-    """Write the first drawings; their files by title."""
+    """Write the first drawings and return their files by title."""
     made: dict[str, str] = {}
     for part in section.parts:
         if isinstance(part, Drawing) and len(made) < _MOST_FIGURES:

@@ -1,7 +1,7 @@
-"""Options of recipes and commands that connect two workshops, beside those that a verb's signature declares.
+"""Options of recipes and commands that link two workshops, in addition to those in a verb's signature.
 
-A verb takes a function or an object there, such as ``price=`` of ``reduce``; a recipe and a command say it in text.
-Nothing heavy is imported here: help is made of it.
+The verb takes a function or an object for them, such as ``price=`` of ``reduce``; recipes and commands give them as
+text. The help texts import this module, so nothing heavy is imported here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["LINKS"]
 
 
 def _network(value: Any) -> str:
-    """An architecture, or a function of the user's own, which is called when the stage runs."""
+    """An architecture, or a function of the user, which is called when the stage runs."""
     from weightsmith.networks.models.architecture import Architecture
     from weightsmith.networks.models.factories import is_factory
 
@@ -57,4 +57,4 @@ LINKS: Mapping[str, tuple[Parameter, ...]] = {
         ),
     ),
 }
-"""The further options of each kind of stage; of the same name as one of the verb's, they take its place."""
+"""The linked options of each kind of stage; one with the name of a verb's option replaces it."""

@@ -28,11 +28,11 @@ from weightsmith.training.run import EpochEnd, Hook
 __all__ = ["WATCHED", "keep_by_alpha", "live_alpha", "live_redundancy", "rates_by_alpha", "watchers"]
 
 WATCHED = ("alpha", "angles", "rates")
-"""What can be measured (and, by ``rates``, set) after each epoch, by its name in recipes and on the command line."""
+"""Names of the hooks in recipes and commands; after each epoch they measure, and ``rates`` also sets learning rates."""
 
 
 def keep_by_alpha(network: nn.Module, keep: float, *, threads: int = 1) -> LayerPlan:
-    """The share of units that each layer should keep by its α, ``keep`` in all (:func:`weightsmith.alpha_plan`)."""
+    """The share of units that each layer should keep by its α, ``keep`` overall (:func:`weightsmith.alpha_plan`)."""
     return alpha_plan(grade(network, evidence="none", threads=threads), keep=keep)
 
 
@@ -51,11 +51,11 @@ def live_alpha(*, layers: str | Sequence[str] | None = None, threads: int = 1) -
 
 
 def rates_by_alpha(*, least: float = 0.5, most: float = 1.5, threads: int = 1) -> Hook:
-    """A hook for ``train(hooks=…)``: after each epoch every layer gets a rate of its own by its α.
+    """A hook for ``train(hooks=…)``: after each epoch every layer gets its own learning rate by its α.
 
         factor_l = s₁ + (s₂ − s₁)·(α_l − α_min) / (α_max − α_min),   s₁ = ``least``, s₂ = ``most``
 
-    Layers with a light tail (a large α), which are taken for less trained, learn faster (Zhou et al., "Temperature
+    Layers with a light tail (a large α), which count as less trained, learn faster (Zhou et al., "Temperature
     balancing", NeurIPS 2023; there α is Hill's estimate from half of the eigenvalues, here the fit of ``grade``).
     Layers without an α, and all layers where fewer than two have one, keep the schedule's rate. Columns are
     ``rate/<layer>``.
@@ -75,9 +75,9 @@ def rates_by_alpha(*, least: float = 0.5, most: float = 1.5, threads: int = 1) -
 
 
 def live_redundancy(data: Any, *, angle: float = 15.0, rows: int = 500, seed: int = 0, threads: int = 1) -> Hook:
-    """A hook for ``train(hooks=…)``: of each layer the share of units that lie within ``angle`` of another.
+    """A hook for ``train(hooks=…)``: the share of each layer's units that lie within ``angle`` of another.
 
-    Columns are ``redundant/<layer>``, measured on ``rows`` training rows. A width is enough when some units remain
+    Columns are ``redundant/<layer>``, measured on ``rows`` training rows. A layer is wide enough when some units remain
     redundant: a network that is "too wide" by this measure can be trained as it is and reduced afterwards.
     """
 

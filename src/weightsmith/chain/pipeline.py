@@ -35,7 +35,7 @@ def pipeline(
 ) -> ChainRun:
     """Run ``recipe`` (a :class:`Recipe`, its tables, its TOML text or its file) and write all results to ``out``.
 
-    Each stage has a folder with its record and what it made: ``out/<stage>``, or with several seeds
+    Each stage has a folder with its record and its output: ``out/<stage>``, or with several seeds
     ``out/seed-<seed>/<stage>``. The same call resumes an interrupted one; a folder of another recipe is refused.
     ``allow_code`` lets a recipe import a module that is not an installed package. ``threads``, ``device``,
     ``workers`` and ``cluster`` hold for all stages whose verb has them. ``progress`` is called with the stage, the
@@ -55,7 +55,7 @@ def pipeline(
 
 @verb
 def check_recipe(recipe: Recipe | Mapping[str, Any] | str | Path, *, allow_code: AllowCode = False) -> Recipe:
-    """The recipe, after all that :func:`pipeline` checks before it runs: its network is built, its data are read.
+    """Check a recipe as :func:`pipeline` does before it runs (build the network, read the data), and return it.
 
     ``allow_code`` lets it import a module that is not an installed package.
     """

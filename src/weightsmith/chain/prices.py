@@ -46,8 +46,8 @@ class Synaptic(Price, name="synaptic"):
 
     encode: str = param(default="constant", kw_only=True, doc="text form of the input: constant, poisson")
     neuron: str = param(default="if", kw_only=True, doc="text form of the neurons, such as lif:0.9")
-    steps: int = param(default=32, ge=1, kw_only=True, doc="for which spikes are counted")
-    images: int = param(default=200, ge=1, kw_only=True, doc="training rows for counting them")
+    steps: int = param(default=32, ge=1, kw_only=True, doc="steps over which spikes are counted")
+    images: int = param(default=200, ge=1, kw_only=True, doc="training rows on which spikes are counted")
 
     def check(self) -> None:
         """Parse both text forms and store their shortest form."""
@@ -65,8 +65,8 @@ class SynapticPrice:
         """The price of each mask: the sum over its kept units."""
         if masks.shape[1] != len(self.of_unit):
             raise DataMismatch(
-                f"these are prices of {len(self.of_unit)} units, the masks have {masks.shape[1]}; were they made for "
-                "the same network and layers?"
+                f"these are prices of {len(self.of_unit)} units, but the masks have {masks.shape[1]}; make both for "
+                "the same network and layers"
             )
         return np.asarray(masks @ self.of_unit, np.float64)
 
@@ -106,7 +106,7 @@ def price_of(
     missing = [layer for site in sites for layer in site.layers if layer not in prices]
     if missing:
         raise DataMismatch(
-            f"{missing[0]} has no population of its own once the network spikes, so that its units have no price; "
-            "leave it out by layers, or search without price"
+            f"{missing[0]} has no population of its own in the spiking network, so its units have no price; "
+            "exclude it with layers, or search without price"
         )
     return SynapticPrice(np.concatenate([sum(prices[layer] for layer in site.layers) for site in sites]))

@@ -68,17 +68,17 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """The recipe as JSON values, for the record of a chain."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if self.factory is None:  # as in the records of before
+        if self.factory is None:  # as in older records
             del plain["factory"]
         return plain | {"seeds": list(self.seeds), "stages": [dataclasses.asdict(stage) for stage in self.stages]}
 
     def check_code(self, allow_code: bool) -> None:
-        """Refuse to import what is not an installed package, unless the user has given leave."""
+        """Refuse to import code that is not an installed package, unless the user allows it."""
         check_leave(self.code, allow_code, "factory" if self.factory else "train.network")
 
     @property
     def code(self) -> str | None:
-        """The class or function of the user's own that builds the network, if it is built so."""
+        """The user's class or function that builds the network, if there is one."""
         asked = self.factory or next((each.options["network"] for each in self.stages if each.kind == "train"), "")
         return asked if is_factory(asked) else None
 
@@ -119,7 +119,7 @@ def read_recipe(path: str | Path) -> Recipe:
     try:
         return Recipe.parse(text, str(path))
     except UsageError as error:
-        if isinstance(error.__cause__, tomllib.TOMLDecodeError | RecursionError):  # the file, not what it asks for
+        if isinstance(error.__cause__, tomllib.TOMLDecodeError | RecursionError):  # the file itself is not TOML
             raise FileRefused(path, str(error).removeprefix(str(path)).lstrip(": ")) from error
         raise
 
@@ -148,7 +148,7 @@ class _Reader:
             if top["network"] is None:
                 self._refuse(("factory",), 'belongs to network = "a file"; in [train] it is network = "mynet:PartNet"')
             if not is_factory(top["factory"]):
-                self._refuse(("factory",), f"{top['factory']} names no class or function, as mynet:PartNet does")
+                self._refuse(("factory",), f"{top['factory']} is not a class or function such as mynet:PartNet")
         report = self._values.get("report", True)
         if not isinstance(report, bool):
             self._refuse(("report",), f"must be true or false, not {report!r}")
@@ -183,7 +183,7 @@ class _Reader:
             for number, table in enumerate(tables if many else [tables]):
                 key_path: _KeyPath = (kind, number) if many else (kind,)
                 if not isinstance(table, Mapping):
-                    self._refuse(key_path, f"must be a table, as [[{kind}]], not {table!r}")
+                    self._refuse(key_path, f"must be a table such as [[{kind}]], not {table!r}")
                 plain = kind if number == 0 else f"{kind}-{number + 1}"
                 yield key_path, self._stage(kind, plain, key_path, table)
         if not any(self._values.get(kind) is not None for kind in KINDS):
@@ -202,9 +202,9 @@ class _Reader:
             if text is not None and not (isinstance(text, str) and _NAME.fullmatch(text)):
                 self._refuse((*key_path, key), f"must be a short word of letters, digits, dots, - and _, not {text!r}")
             if text in _TAKEN:
-                self._refuse((*key_path, key), f"{text} is a name that every chain uses for itself: take another")
+                self._refuse((*key_path, key), f"{text} is a name that every chain uses itself: choose another")
         if kind == "train" and of is not None:
-            self._refuse((*key_path, "of"), "training starts with a network of its own")
+            self._refuse((*key_path, "of"), "training builds its own network: leave of out")
         return Stage(kind, name, of, options)
 
     def _in_order(self, found: list[tuple[_KeyPath, Stage]]) -> Iterator[Stage]:
@@ -212,7 +212,7 @@ class _Reader:
         names: dict[str, Stage] = {}
         for key_path, stage in found:
             if stage.name.lower() in {name.lower() for name in names}:
-                self._refuse((*key_path, "name"), f"two stages are called {stage.name!r}: give one another name")
+                self._refuse((*key_path, "name"), f"two stages are called {stage.name!r}: rename one")
             names[stage.name] = stage
         sources = [stage.name for _, stage in found if stage.kind in _GIVES_A_NETWORK]
         trained = next((stage.name for _, stage in found if stage.kind == "train"), None)
@@ -244,30 +244,28 @@ class _Reader:
             last = options.get("epochs", _EPOCHS)
             late = [epoch for epoch in options.get("keep", ()) if epoch > last]
             if late:
-                self._refuse((*key_path, "keep"), f"epoch {late[0]} is behind the last of {last}")
+                self._refuse((*key_path, "keep"), f"epoch {late[0]} is after the last epoch, {last}")
         if stage.kind != "reduce":
             return
         method = Method.parse(options["by"])
         named = options.get("plan") in ("uniform", "norm", "alpha")
         if options.get("target") is None and (named or (method.needs_target and "plan" not in options)):
-            self._refuse((*key_path, "plan" if named else "by"), 'needs a target, as target = "params:0.5"')
+            self._refuse((*key_path, "plan" if named else "by"), 'needs a target, such as target = "params:0.5"')
         if "plan" in options and not named and not Path(options["plan"]).is_file():
             self._refuse(
                 (*key_path, "plan"), f"{options['plan']} is neither uniform, norm, alpha nor the file of a plan"
             )
         if options.get("price", "units") != "units" and not uses_search(stage):
             self._refuse(
-                (*key_path, "price"), f"{method} does not search, so that nothing has a price: genetic, pareto do"
+                (*key_path, "price"), f"{method} does not search, so a price has no effect: use genetic or pareto"
             )
         recovery = None if options.get("recover") is None else Recover.parse(options["recover"])
         if isinstance(recovery, Rewind):
             source = None if stage.of is None else names[stage.of]
             if source is None or source.kind != "train":
-                self._refuse((*key_path, "recover"), f"{recovery} goes back into the run of [train]: take that by of")
+                self._refuse((*key_path, "recover"), f"{recovery} rewinds the run of [train]: set of to that stage")
             if recovery.epoch >= source.options.get("epochs", _EPOCHS):
-                self._refuse(
-                    (*key_path, "recover"), f"{recovery} goes back to an epoch that is not before the last one"
-                )
+                self._refuse((*key_path, "recover"), f"{recovery} must rewind to an epoch before the last one")
             if recovery.weights and recovery.epoch not in source.options.get("keep", ()):
                 self._refuse((*key_path, "recover"), f"{recovery} needs keep = [{recovery.epoch}] in [train]")
 
@@ -286,7 +284,7 @@ class _Reader:
 
 # The line of each key in a TOML text, which the parser of the standard library does not give.
 #
-# The text is known to be valid TOML; only headers, keys and the ends of values have to be found.
+# The text is valid TOML at this point, so only headers, keys and the ends of values have to be found.
 
 
 _KeyPath = tuple[str | int, ...]

@@ -1,8 +1,8 @@
-"""Try all stages of a recipe on two rows before any of them runs: what passes here, the chain carries out.
+"""Try all stages of a recipe on two rows before any of them runs.
 
-Training changes weights, not layers, and a reduction keeps the names and types of layers. So whether the network takes
-the data and can be trained as asked, whether a pattern matches sites and a target can be met, and whether every layer
-can be converted to spiking, is known before the first epoch.
+Training changes weights, not layers, and a reduction keeps the names and types of layers. So it is known before the
+first epoch whether the network takes the data and can be trained with these options, whether a pattern matches sites
+and a target can be met, and whether every layer can be converted to spiking.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _classes(network: nn.Module, context: StageContext) -> None:
 
 
 def _trained(network: nn.Module, stage: Stage, context: StageContext) -> nn.Module:
-    """A plan of the training, which takes a step and throws it away; the network with the card it will have."""
+    """Plan the training, which tries one step and discards it; return the network with the card it will have."""
     asked = with_preset(stage)
     options = {
         name: asked.get(name, each.default) for name, each in parameters(train).items() if name in Settings.OPTIONS

@@ -4,7 +4,7 @@
     compared      several results of one kind side by side, and the same stage over several seeds
     a section     for every result, in the order of the chain
 
-Nothing is recomputed and no weights are read, so that the same records give the same bytes.
+Nothing is recomputed and no weights are read, so the same records give the same bytes.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _MOST_SECTIONS = 6  # per kind; more of them share one section with a selector
 def report(results: Any, path: str | Path, *, title: str | None = None) -> Path:
     """Write the page of ``results`` to ``path``.
 
-    They are what the verbs return (a training run, grades, a reduction, …) or their records, folders they were written
-    to, or folders of such folders; one of them, a list, or a mapping from names to them.
+    ``results`` is one result, a list, or a mapping from names to results. A result is what a verb returns (a training
+    run, grades, a reduction, …), its record, the folder it was written to, or a folder of such folders.
 
     >>> import tempfile, weightsmith as ws
     >>> folder = tempfile.TemporaryDirectory()
@@ -59,7 +59,7 @@ def report(results: Any, path: str | Path, *, title: str | None = None) -> Path:
 def gather(given: Any, refused: list[FileRefused] | None = None) -> list[Result]:
     """All results in ``given``, with unique names, each once, in the order of the chain.
 
-    An unreadable result raises; or is appended to ``refused``, and raises only if no result is left.
+    An unreadable result raises, or is appended to ``refused`` if given and raises only if no result is left.
     """
     found: list[Placed] = []
     for name, item in _items(given):
@@ -76,7 +76,7 @@ def gather(given: Any, refused: list[FileRefused] | None = None) -> list[Result]
 
 
 def report_page(results: Sequence[Result], title: str | None = None, left_out: Sequence[str] = ()) -> str:
-    """The page of the results of :func:`gather`, as text; ``left_out`` lists what could not be read."""
+    """The HTML page of the results of :func:`gather`; ``left_out`` lists what could not be read."""
     named = [(each.name, each.record) for each in results]
     searches = [(each.record, each.name) for each in results if isinstance(each.record, TailorRecord)]
     tailored = [network for record, name in searches for network in tailored_networks(record, name)]
@@ -117,7 +117,7 @@ def _in_memory(item: Any, name: str | None) -> Result:
 
 
 def _once(found: Sequence[Placed]) -> list[Placed]:
-    """Every record once; equal ones share their names."""
+    """Every record once; the names of equal ones are joined."""
     kept: dict[tuple[type[Record], str], Placed] = {}
     for each in found:
         result = each.result
@@ -194,7 +194,7 @@ def _section(result: Result, results: Sequence[Result]) -> Section:
 
 
 def _shared(sections: Sequence[Section]) -> Section:
-    """Sections of one kind as one with a selector."""
+    """One section with a selector for all sections of a kind."""
     kind = sections[0].title.partition(":")[0]
     options: list[tuple[str, tuple[Part, ...]]] = []
     for section in sections:

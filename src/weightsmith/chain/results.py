@@ -16,7 +16,7 @@ __all__ = ["ChainRecord", "ChainRun", "StageDone"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StageDone(Record):
-    """A finished stage: its folder below that of the chain, the SHA-256 of its ``record.json``, and the digest of the
+    """A finished stage: its folder relative to the chain's, the SHA-256 of its ``record.json``, and the digest of the
     weights of its network if it made one."""
 
     name: str
@@ -42,9 +42,7 @@ class ChainRecord(Record):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class ChainRun(Displayed):
-    """A finished chain: its record, its folder, the duration of every stage, its report if it has one and the
-    duration of that.
-    """
+    """A finished chain: record, folder, the duration of every stage, and the report, if any, with its duration."""
 
     record: ChainRecord
     folder: Path

@@ -35,7 +35,7 @@ __all__ = ["StageLine", "as_dict", "chain_section", "lines_of"]
 
 
 def chain_section(chain: ChainRun | ChainRecord, name: str = "") -> Section:
-    """The section of a chain named ``name``; of a finished run with the result and duration of every stage."""
+    """The section of a chain named ``name``; for a finished run, with the result and duration of every stage."""
     record = chain.record if isinstance(chain, ChainRun) else chain
     lines = lines_of(chain) if isinstance(chain, ChainRun) else []
     parts: list[Part] = []
@@ -52,7 +52,7 @@ def chain_section(chain: ChainRun | ChainRecord, name: str = "") -> Section:
     lead = f"{counted(len(names), 'stage')} for {counted(len(seeds), 'seed')}: {' → '.join(names)}."
     chips = (("stages", f"{len(names):,}"), ("seed" if len(seeds) == 1 else "seeds", ", ".join(map(str, seeds)) or "–"))
     page = chain.page if isinstance(chain, ChainRun) else None
-    following = () if page is None else (f"{page} shows all of it: open it in a browser",)
+    following = () if page is None else (f"{page} shows all results: open it in a browser",)
     folder = chain.folder.name if isinstance(chain, ChainRun) else "unnamed"
     return Section(f"Chain: {name or folder}", lead, tuple(parts), chips, try_next=following)
 
@@ -70,9 +70,9 @@ def _results(run: ChainRun, lines: Sequence[StageLine]) -> Table:
         Column("stage"),
         Column("seed", numeric=True),
         Column("what was done"),
-        Column("accuracy", "of a regression R², with its 95 % interval", numeric=True),
+        Column("accuracy", "with its 95 % interval; R² for a regression", numeric=True),
         Column("parameters", numeric=True),
-        Column("energy", "for an image", numeric=True),
+        Column("energy", "per image", numeric=True),
         Column("time", numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = [
@@ -100,9 +100,9 @@ def _files(record: ChainRecord) -> Table:
         Column("what", "the verb that was called"),
         Column("of", "the stage whose network it took"),
         Column("seed", numeric=True),
-        Column("folder", "below that of the chain"),
-        Column("network", "the first letters of the SHA-256 of the weights that came out"),
-        Column("record.json", "the first letters of the SHA-256 of that file"),
+        Column("folder", "relative to the chain's folder"),
+        Column("network", "first digits of the SHA-256 of the resulting weights"),
+        Column("record.json", "first digits of the SHA-256 of that file"),
     )
     rows = tuple(
         (
@@ -120,21 +120,21 @@ def _files(record: ChainRecord) -> Table:
 
 
 def _recipe(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The settings of the recipe, a line for each stage; options left out have the verb's default."""
+    """The settings of the recipe, a line for each stage; omitted options have the verb's default."""
     rows = [(key, setting_text(value)) for key, value in recipe.items() if key != "stages" and value is not None]
     stages = recipe.get("stages")
     for stage in stages if isinstance(stages, list | tuple) else ():
         if isinstance(stage, Mapping):
             options = stage.get("options")
             text = ", ".join(f"{key} = {setting_text(value)}" for key, value in dict(options or {}).items())
-            rows.append((f"{stage.get('kind')} {stage.get('name')}", text or "as usual"))
+            rows.append((f"{stage.get('kind')} {stage.get('name')}", text or "defaults"))
     return rows
 
 
 class StageLine(NamedTuple):
     """One stage in words and numbers; energy in microjoules per image, None if a stage has no such number.
 
-    ``doubt`` says why an accuracy in its folder is not shown as that of the stage, ``finding`` what it cost.
+    ``doubt`` says why an accuracy in the folder is not shown for the stage, ``finding`` what the stage cost.
     """
 
     seed: int
@@ -154,7 +154,7 @@ def lines_of(run: ChainRun) -> list[StageLine]:
 
 
 def as_dict(run: ChainRun) -> dict[str, Any]:
-    """The same for ``--json``."""
+    """The run as JSON values, for ``--json``."""
     stages = [
         {**line._asdict(), "accuracy": None if line.accuracy is None else line.accuracy.to_dict()}
         for line in lines_of(run)

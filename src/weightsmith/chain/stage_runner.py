@@ -60,7 +60,7 @@ class StageContext:
     device: str = "cpu"
 
     def surrounding(self, verb: Callable[..., Any]) -> dict[str, Any]:
-        """What surrounds the call of ``verb``, as far as its signature has it."""
+        """Seed, threads and device, as far as ``verb`` takes them."""
         values = {"seed": self.seed, "threads": self.threads, "device": self.device}
         return {name: value for name, value in values.items() if name in parameters(verb)}
 
@@ -73,7 +73,7 @@ class StageContext:
         return next(stage for stage in self.recipe.stages if stage.name == name)
 
     def network(self, name: str | None) -> nn.Module:
-        """The network of the stage ``name``; without a name the one that the recipe starts with."""
+        """The network of the stage ``name``, or without a name the one that the recipe starts with."""
         if name is not None:
             return load(self.stage_folder(name), network=self.recipe.code).eval()
         return load(
@@ -190,7 +190,7 @@ def _reduce(stage: Stage, context: StageContext) -> Made:
         module = network.network if isinstance(network, TrainRun) else network
         options["plan"] = keep_by_alpha(module, Target.parse(options["target"]).keep, threads=context.threads)
         if options["plan"].unscored:
-            notes = (f"no α, so that they keep the target's share: {', '.join(options['plan'].unscored)}",)
+            notes = (f"layers without α keep the target's share: {', '.join(options['plan'].unscored)}",)
     priced = options.pop("price", None)
     if priced is not None:
         options["price"] = price_of(priced, network, context.data, layers=options.get("layers"), seed=context.seed)

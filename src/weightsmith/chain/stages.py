@@ -1,7 +1,7 @@
 """The stages of a recipe: their options, and the checks of values before anything runs.
 
-Options are those of the verbs, in their text form: ``schedule = "cosine:0.1"``. The links come in addition:
-``watch`` in ``train``, ``plan = "alpha"`` and ``price = "synaptic"`` in ``reduce``.
+Options are those of the verbs in their text form, such as ``schedule = "cosine:0.1"``, and the links: ``watch`` in
+``train``, ``plan = "alpha"`` and ``price = "synaptic"`` in ``reduce``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ VERBS: Mapping[str, Callable[..., Any]] = {
 
 
 def _options(kind: str) -> dict[str, Parameter]:
-    """What text can say of the verb's options, less what surrounds the call, and the links between workshops."""
+    """The verb's options that can be given as text, except seed, threads and the like, and the links."""
     own = {
         name: each for name, each in parameters(VERBS[kind]).items()
         if each.plain and each.doc.recorded and not each.doc.surrounds
@@ -62,11 +62,11 @@ KINDS: Mapping[str, Mapping[str, Parameter]] = {kind: _options(kind) for kind in
 """The options of each kind of stage, as the signatures of the verbs declare them."""
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {"train": ("network",), "reduce": ("by",)}
-"""Options that a stage cannot do without."""
+"""The required options of a stage."""
 
 
 def checked(kind: str, key: str, value: Any) -> Any:
-    """``value`` as the stage keeps it, in JSON, or an error that says what is wrong with it."""
+    """``value`` in the JSON form that the stage stores; raises if it is wrong."""
     if key not in KINDS[kind]:
         raise UnknownName(f"key of {kind}", key, [*KINDS[kind], "name", "of"])
     option = KINDS[kind][key]

@@ -32,7 +32,7 @@ _AROUND, _AROUND_LINE = 900, 40  # bytes of the template around a drawing or tab
 _MOST_ROWS = 1_000  # rows shown of a table; its CSV has all of them
 _MOST_CSV = 500_000  # bytes of data for one table or drawing
 _LONGEST_CELL = 500
-_ROOM, _PADDING = 128, 3  # characters beside the contents at 1,300 pixels, of a gap
+_ROOM, _PADDING = 128, 3  # characters beside the table of contents at 1,300 pixels, and of a gap
 _WRAPPED = {"phrase": 18, "text": 52}  # characters of a line of wrapped words, and of sentences (as in page.css)
 _LONG = 14  # rows from which a table scrolls
 _PHRASE, _SENTENCE = 26, 60  # letters from which a cell may wrap, and from which its column is a wide one
@@ -176,7 +176,7 @@ def _head(column: Column, texts: Sequence[str]) -> _Head:
 
 
 def _fitting(heads: Sequence[_Head], spare: Sequence[int]) -> list[_Head]:
-    """The columns, of which those to spare become ``more`` one by one until the rest fits."""
+    """The columns; spare ones become ``more`` one by one until the rest fits."""
     found = list(heads)
     for index in sorted((index for index, turn in enumerate(spare) if turn), key=spare.__getitem__):
         if _characters(found) <= _ROOM:
@@ -186,7 +186,7 @@ def _fitting(heads: Sequence[_Head], spare: Sequence[int]) -> list[_Head]:
 
 
 def _characters(heads: Sequence[_Head]) -> int:
-    """What the shown columns take, each with its padding."""
+    """The characters of the shown columns, each with its padding."""
     return sum(head.width + _PADDING for head in heads if not head.more)
 
 
@@ -265,7 +265,7 @@ def inline_svg(figure: Figure, prefix: str, label: str) -> str:
         if layout is not None:
             layout.execute(figure)
             figure.set_layout_engine("none")
-        # Not by savefig, which draws a figure with a layout twice, also if that is done already.
+        # savefig would draw a figure with a layout twice, even if the layout is done already.
         FigureCanvasSVG(figure).print_svg(content, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
         figure.dpi = before
     text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", content.getvalue(), flags=re.DOTALL)

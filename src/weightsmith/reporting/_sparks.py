@@ -17,7 +17,7 @@ _DECADES = 4  # decades below the largest eigenvalue that have bars
 
 
 def spark(values: Sequence[float | None], width: int, *, ascii_only: bool | None = None) -> str:
-    """Numbers as a row of at most ``width`` bars from the smallest to the largest; of many, some, with both ends.
+    """Numbers as a row of at most ``width`` bars, scaled from smallest to largest; longer series are thinned.
 
     None, NaN and infinity are gaps. Without ``ascii_only`` the encoding of stdout decides.
 

@@ -1,4 +1,4 @@
-"""One description of every result: answer, numbers, tables, drawings, notes, what to look at and to try next."""
+"""The description of every result: answer, numbers, tables, drawings, notes, what to look at and to try next."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SECTIONS = {
 }
 """The kinds of records, and the function in ``reporting.sections`` that describes each.
 
-A record of a room above names its own: ``described_by = "chain.diff.section.diff_section"``.
+A record of a higher package names its own: ``described_by = "chain.diff.section.diff_section"``.
 """
 
 
@@ -42,9 +42,9 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def describe(result: Any, name: str = "", **asked: Any) -> Section:
-    """The description of what a verb returned, or of its record; ``name`` is that of its file or run.
+    """The description of what a verb returned, or of its record; ``name`` is the name of its file or run.
 
-    ``asked`` are options of that kind's description, such as ``least_accuracy`` for a reduction.
+    ``asked`` holds options of the description, such as ``least_accuracy`` for a reduction.
 
     >>> import weightsmith as ws
     >>> description = describe(ws.grade(ws.networks.mlp(64, 32, 10), evidence="none"), "untrained")
@@ -69,11 +69,11 @@ _WHOLE = (
     "chain.section.chain_section",
     "chain.tailor.section.tailor_section",
 )
-"""What they describe is more than its record."""
+"""Descriptions that need the whole result, not only its record."""
 
 
 def _name(record: Any) -> str:
-    """The network's own name, if the result has none; what has a description of its own names itself."""
+    """The network's name for a result without one; records with ``described_by`` name themselves."""
     named = getattr(record, "source", None) or getattr(record, "network", None)
     if _DIGEST.fullmatch(str(named)):
         return "your network"  # a module without a text form is known by its digest

@@ -63,7 +63,7 @@ def fragment(section: Section) -> str:
 
 
 def _undrawn(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts without drawings, and without choices that hold nothing else to look up."""
+    """The parts without drawings, and without choices that hold nothing else."""
     kept: list[Part] = []
     for part in parts:
         if isinstance(part, Choice):

@@ -48,7 +48,7 @@ class Shown(NamedTuple):
 class Column:
     """The head of a column, its meaning in a few words, and whether it holds numbers.
 
-    ``spare`` is the turn in which a narrow terminal leaves the column out: 1 first, 0 never.
+    ``spare`` is the order in which a narrow terminal leaves the column out: 1 first, 0 never.
     """
 
     head: str
@@ -61,7 +61,7 @@ class Column:
 class Table(Displayed):
     """Rows under columns; the first column is the head of each row, and ``file`` the file name of its CSV.
 
-    A terminal leaves a table that is a ``detail`` to the page, and shows of others the rows at the places in ``brief``.
+    A terminal leaves out a table that is a ``detail``, and shows only the rows in ``brief`` (by index) of others.
 
     >>> Table("Sizes", (Column("layer"), Column("units", numeric=True)), (("fc1", 64), ("fc2",)))
     Traceback (most recent call last):
@@ -115,7 +115,7 @@ class Table(Displayed):
         try:
             pandas = importlib.import_module("pandas")
         except ImportError:
-            raise UsageError("to_pandas needs pandas: pip install pandas; to_rows and to_csv do without") from None
+            raise UsageError("to_pandas needs pandas: pip install pandas; to_rows and to_csv work without it") from None
         return pandas.DataFrame(self.to_rows())
 
 
@@ -132,7 +132,7 @@ class Drawing(Displayed):
 
 @dataclass(frozen=True)
 class Choice:
-    """Several parts by name, of which one is shown at a time; without scripts all of them, folded.
+    """Several parts by name, of which one is shown at a time; without scripts all are shown, folded.
 
     >>> Choice("Layer", (("fc1", ()), ("fc2", ())), first=2)
     Traceback (most recent call last):
@@ -153,7 +153,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and values under a title, folded on a page; those that are a ``detail`` a terminal leaves to it."""
+    """Names and values under a title, folded on a page; a terminal leaves out those that are a ``detail``."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]

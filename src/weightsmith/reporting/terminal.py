@@ -43,7 +43,7 @@ _MOST_FILES = 12
 _WRAPPED = 30  # width at which a column of words wraps, if there is no room for it
 _SHORTEST_NAME = 8  # a row's head is cut to no less
 _GAP = (0, 1, 0, 0)
-_MOST_TURNED = 6  # rows of a table that may be turned on its side
+_MOST_TURNED = 6  # rows of a table that may be transposed
 _TURNED = 13  # width of its columns at least, in which their cells wrap
 
 
@@ -65,7 +65,7 @@ def show(section: Section, console: Console, files: Sequence[Path] = ()) -> None
 
 
 def named_lines(name: str, lines: Sequence[str], console: Console, most: int | None = None) -> None:
-    """Lines of which the first is named, wrapped with indentation; of more than ``most`` the others are counted."""
+    """Lines of which the first is named, wrapped with indentation; lines beyond ``most`` are counted."""
     shown = lines[:most]
     for index, line in enumerate(shown):
         console.print(_named("" if index else name, line, console, _NAMES))
@@ -74,10 +74,10 @@ def named_lines(name: str, lines: Sequence[str], console: Console, most: int | N
 
 
 def show_table(table: Table, console: Console) -> None:
-    """Print a table in the width there is.
+    """Print a table in the available width.
 
-    If it does not fit, a table of few rows is turned on its side; of others the columns to spare go, and then the heads
-    of rows are cut.
+    If it does not fit, a table of few rows is transposed; others lose their spare columns, and then the heads of rows
+    are cut.
     """
     if table.title:
         console.print()
@@ -144,7 +144,7 @@ def _measured(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[
 
 
 def _fitting(columns: list[_Fitted], width: int) -> list[_Fitted]:
-    """The columns without those to spare, one by one, until the rest fits."""
+    """The columns without spare ones, which are dropped one by one until the rest fits."""
     kept = list(columns)
     for each in sorted((each for each in columns if each.column.spare), key=lambda each: each.column.spare):
         if _width(kept) <= width:
@@ -205,5 +205,5 @@ def _text(text: str, console: Console, style: str = "") -> Text:
 
 
 def _cut_left(name: str, room: int) -> str:
-    """``name`` without its beginning if it is too long: the end of a layer's name tells more."""
+    """``name`` without its beginning if it is too long: the end of a layer's name says more."""
     return name if cell_len(name) <= room else f"…{name[1 - room :]}"

@@ -191,7 +191,7 @@ def test_networks_without_a_common_layer_say_so():
     found = quick(ws.networks.mlp(8, 4, 2), nn.Sequential(nn.Linear(8, 2)))
     assert found.layers == ()
     assert any(
-        note.startswith("layers: none of mlp:4,input_shape=[8],classes=2 has the name of one of Sequential (dense1, 0)")
+        note.startswith("layers: mlp:4,input_shape=[8],classes=2 and Sequential have no layer name in common")
         for note in found.notes
     )
     assert found.relative is None
@@ -298,7 +298,7 @@ def test_normalisation_that_is_told_holds_for_both(own_files, data):
 def test_what_is_told_of_networks_must_be_of_use(own_files, run, tmp_path):
     a, b = (path for _, path in own_files)
     path = ws.save(run.network, tmp_path / "ours.safetensors")
-    with pytest.raises(UsageError, match="none needs it"):
+    with pytest.raises(UsageError, match="neither of these two needs it"):
         quick(path, run, network=own_network)
     with pytest.raises(UsageError, match="normalise is for network files"):
         quick(run, run, normalise="none")
@@ -331,7 +331,7 @@ def test_a_spiking_network_is_run_as_its_record_says(run, data, tmp_path):
     assert found.b.parameters == found.a.parameters
     assert found.relation.startswith(f"B was made from A: spike {spiked.record.settings['neuron']}")
     assert [note for note in found.notes if "balancing has scaled its weights" in note] == [
-        f"layers of {tmp_path / 'snn'}: balancing has scaled its weights, so that norms and distances tell little"
+        f"layers of {tmp_path / 'snn'}: balancing has scaled its weights, so norms and distances say little"
     ]
     assert [layer.name for layer in found.layers] == ["dense1", "dense2", "output"]
     assert found["dense1"].distance.cosine == pytest.approx(1, abs=1e-6)
@@ -341,7 +341,7 @@ def test_a_spiking_network_is_run_as_its_record_says(run, data, tmp_path):
     assert timed.latency == ()
     assert any(note.startswith("time of SpikingNetwork: it spikes, and is simulated") for note in timed.notes)
     assert not any("balancing" in note for note in quick(spiked, tmp_path / "snn").notes)
-    assert any("a run on data counts it" in note for note in quick(run, spiked).notes)
+    assert any("it is counted in a run on data" in note for note in quick(run, spiked).notes)
 
 
 @pytest.mark.slow

@@ -82,11 +82,11 @@ endless = {"dtype": "<i8", "shape": [10**12, 0], "base64": ""}
         ("training", "history.rows.1.train_loss", 1e200, r"history.rows\[1\].train_loss is too large a number"),
         ("transfer", "best", 999, "TransferRecord.best must be one of its"),
         ("transfer", "stages.0.training.best_epoch", 9, r"stages\[0\].training.best_epoch must be one of its 1 epochs"),
-        ("table", "names", ["rate", "speed"], "SweepTable.names must be some of the columns"),
-        ("table", "columns", again, "SweepTable.columns must not name one twice"),
+        ("table", "names", ["rate", "speed"], "SweepTable.names must be columns"),
+        ("table", "columns", again, "SweepTable.columns must not repeat a name"),
         ("table", "rows.1", {"rate": 1}, r"SweepTable.rows\[1\] must have a value for each column"),
         ("table", "rows.1.loss", 10**25, "SweepTable.rows is too large a number"),
-        ("grades", "layers.0.fit.tail", 10**6, r"Grades.layers\[0\].fit.tail must be some of its evals"),
+        ("grades", "layers.0.fit.tail", 10**6, r"Grades.layers\[0\].fit.tail must be between 1 and fit.evals"),
         ("grades", "layers.0.fit.xmin", 1e9, r"Grades.layers\[0\].fit.xmin must be one of its eigenvalues"),
         ("grades", "layers.0.eigenvalues", {**emptied, "dtype": "<f8"}, r"layers\[0\].fit.xmin must be one of its eig"),
         ("grades", "layers.0.bulk.low", -0.25, r"Grades.layers\[0\].bulk.low must not be negative"),
@@ -99,8 +99,8 @@ endless = {"dtype": "<i8", "shape": [10**12, 0], "base64": ""}
         ("angles", "sites.0.pairs.0.a", 12, r"AnglesRecord.sites\[0\].pairs\[0\] must be two of its 12 units"),
         ("angles", "sites.0.pairs.0.degrees", 181.0, r"pairs\[0\].degrees must be between 0 and 180"),
         ("angles", "sites.0.combined", [-1], "constant, short, groups and combined must name its 12 units"),
-        ("study", "rows.0.units", 5, r"Study.rows\[0\].units must be some of its 4 hidden units"),
-        ("study", "rows.1.fold", 0, r"Study.rows\[1\] must not be of a fold that was told before"),
+        ("study", "rows.0.units", 5, r"Study.rows\[0\].units must be between 1 and its 4 hidden units"),
+        ("study", "rows.1.fold", 0, r"Study.rows\[1\] must not repeat a fold"),
         ("study", "settings.folds", 0, r"Study.settings\['folds'\] must be at least 1"),
         ("study", "summaries.0.hidden", 0, r"Study.summaries\[0\].hidden must be at least 1"),
         ("spiking", "cost.steps", 2_000_000_000, "SpikeRecord.cost.steps must be equal to its steps"),
@@ -132,7 +132,7 @@ endless = {"dtype": "<i8", "shape": [10**12, 0], "base64": ""}
             {**emptied, "dtype": "<i4"},
             "spike_rows must have a nu",
         ),
-        ("spiking", "watched.correspondence.populations.0.rates", {**emptied, "dtype": "<f4"}, "rates must be as many"),
+        ("spiking", "watched.correspondence.populations.0.rates", {**emptied, "dtype": "<f4"}, "rates must have"),
         ("spiking", "populations.0.threshold.least", 1e9, "threshold must rise from the least to the largest"),
         ("sweep", "table.0.correct", shorter, r"SpikeSweep.table\[0\].correct must have a number for each of 2"),
         ("sweep", "table.0.seen", 0, r"SpikeSweep.table\[0\].seen must be at least 1"),
@@ -144,7 +144,7 @@ endless = {"dtype": "<i8", "shape": [10**12, 0], "base64": ""}
         ("tailoring", "chosen", -1, "TailorRecord.chosen must be one of its"),
         ("tailoring", "relaxations.0.candidate", 999, r"TailorRecord.relaxations\[0\].candidate must be one of its"),
         ("tailoring", "alone.0.candidate", 999, r"TailorRecord.alone\[0\].candidate must be one of its"),
-        ("tailoring", "candidates.1.number", 0, r"TailorRecord.candidates\[1\].number must be its place, 1"),
+        ("tailoring", "candidates.1.number", 0, r"TailorRecord.candidates\[1\].number must be its index, 1"),
         ("tailoring", "candidates.1.images", 0, r"TailorRecord.candidates\[1\].images must be at least 1"),
         ("tailoring", "limits.params", 0, "TailorRecord.limits.params must be positive"),
         ("chain", "recipe.stages.0.options", 7, r"ChainRecord.recipe\['stages'\]\[0\] must be an object with options"),
@@ -155,7 +155,7 @@ def test_fields_that_contradict_each_other_are_refused_by_name(written, kind, wa
     path = written(kind, way, change)
     with pytest.raises(FileRefused, match=fault) as caught:
         read_record(path)
-    assert str(caught.value).startswith(f"{path}: is no record of the kind {kind!r} as this version writes it")
+    assert str(caught.value).startswith(f"{path}: is not a record of the kind {kind!r} as this version writes it")
     assert "\n" not in str(caught.value)
 
 

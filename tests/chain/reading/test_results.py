@@ -93,7 +93,7 @@ def test_an_evaluation_beside_a_record_is_a_result_too(records, tmp_path, kind):
 @pytest.mark.parametrize("kind", ["training", "transfer", "reduction", "spiking", "tailoring", "grades"])
 def test_an_evaluation_of_another_network_is_not_taken_for_that_of_the_record(records, tmp_path, kind):
     record = records[kind]
-    for inputs, of in (({"network": "ab" * 32}, "is of the network abab"), ({}, "does not say of which network it is")):
+    for inputs, of in (({"network": "ab" * 32}, "is of the network abab"), ({}, "does not name its network")):
         stray = evaluation(origin=Origin(inputs=inputs), notes=("its own",))
         put(tmp_path / "run", record)
         put(tmp_path / "run", stray, "evaluation.json")
@@ -157,7 +157,7 @@ def test_a_stage_that_is_gone_or_was_changed_is_named(tmp_path):
         read_results(folder)
     (folder / "seed-1/judge/record.json").unlink()
     with pytest.raises(
-        FileRefused, match=r"seed-1/judge: the chain has the stage 'judge' there, but record.json is go"
+        FileRefused, match=r"seed-1/judge: the chain has the stage 'judge' there, but record.json is missing"
     ):
         read_results(folder)
 
@@ -179,7 +179,7 @@ def test_matrices_of_angles_come_with_their_record(records, tmp_path):
     np.savez(tmp_path / "a/arrays.npz", **{site.name: degrees})
     (found,) = read_results(tmp_path / "a")
     np.testing.assert_array_equal(found.detail.degrees(site.name), degrees)
-    for wrong, reason in ((degrees[:2], "holds no angles of the 12 units"), (4 * degrees, "that are no angles")):
+    for wrong, reason in ((degrees[:2], "holds no angles of the 12 units"), (4 * degrees, "that are not angles")):
         np.savez(tmp_path / "a/arrays.npz", **{site.name: wrong})
         with pytest.raises(FileRefused, match=reason):
             read_results(tmp_path / "a")
@@ -208,25 +208,25 @@ ARRAY = {"dtype": "<i8", "shape": [3], "base64": ""}
         (b"\xff\xfe{}", "is not JSON"),
         ("[1, 2]", "a record is a JSON object"),
         ('"text"', "a record is a JSON object"),
-        ("{}", "is no record that a report knows; known are chain, training, transfer, table, grades"),
-        ('{"a": 1, "b": 2}', "is no record that a report knows"),
+        ("{}", "is not a record of a known kind; known are chain, training, transfer, table, grades"),
+        ('{"a": 1, "b": 2}', "is not a record of a known kind"),
         ("[" * 100_000, "is nested too deeply"),
         ('{"settings": ' + "[" * 60 + "]" * 60 + "}", "is nested too deeply"),
         ('{"a": ' + "9" * 5000 + "}", "is not JSON"),
         (changed(loss=float("nan")), "holds NaN: a record holds finite numbers or null"),
         (
             changed().replace("0.25", "1e999"),
-            r"is no record of the kind 'evaluation' as this version writes it \(Evaluation.loss is inf",
+            r"is not a record of the kind 'evaluation' as this version writes it \(Evaluation.loss is inf",
         ),
         (
             changed(images="ten"),
-            r"is no record of the kind 'evaluation' as this version writes it \(Evaluation.images must be int",
+            r"is not a record of the kind 'evaluation' as this version writes it \(Evaluation.images must be int",
         ),
-        (changed(accuracy=None), "is no record of the kind 'evaluation' as this version writes it"),
+        (changed(accuracy=None), "is not a record of the kind 'evaluation' as this version writes it"),
         (without("recall"), "looks like a record of the kind 'evaluation' but lacks the field 'recall'"),
-        (changed(colour=1), "looks like a record of the kind 'evaluation' but has the field 'colour' besides$"),
-        (changed(colour=1, origin=NEWER), f"besides; it was written by weightsmith '99.1', this is {ws.__version__}"),
-        (json.dumps({"new": 1, "origin": NEWER}), "knows; it was written by weightsmith '99.1'"),
+        (changed(colour=1), "looks like a record of the kind 'evaluation' but has the unknown field 'colour'$"),
+        (changed(colour=1, origin=NEWER), f"'colour'; it was written by weightsmith '99.1', this is {ws.__version__}"),
+        (json.dumps({"new": 1, "origin": NEWER}), "kind; it was written by weightsmith '99.1'"),
     ],
     ids=lambda value: str(value)[:24] if isinstance(value, str) else None,
 )
@@ -257,7 +257,7 @@ def test_arrays_that_are_none_are_refused(records, tmp_path, array):
     values = records["spiking"].to_dict()
     values["decisions"]["correct"] = array
     (tmp_path / "record.json").write_text(json.dumps(values))
-    with pytest.raises(FileRefused, match="is no record of the kind 'spiking' as this version writes it"):
+    with pytest.raises(FileRefused, match="is not a record of the kind 'spiking' as this version writes it"):
         read_record(tmp_path / "record.json")
 
 
@@ -275,7 +275,7 @@ def test_a_file_of_absurd_size_is_refused_unread(tmp_path):
     path = tmp_path / "record.json"
     path.touch()
     os.truncate(path, 40 << 30)  # sparse: it takes no room, but reading it would
-    with pytest.raises(FileRefused, match="has 42,950 MB: a record has at most 34"):
+    with pytest.raises(FileRefused, match="has 42,950 MB, too large for a record .at most 34 MB"):
         read_result(tmp_path)
 
 
@@ -309,7 +309,7 @@ def test_a_file_that_says_it_is_empty_is_read_no_further_than_a_record_goes(tmp_
     path.write_bytes(bytes(3000))
     honest = Path.stat
     monkeypatch.setattr(Path, "stat", lambda self, **more: os.stat_result((*honest(self, **more)[:6], 0, 0, 0, 0)))
-    with pytest.raises(FileRefused, match="has 0 MB: a record has at most 0, so this is none"):
+    with pytest.raises(FileRefused, match="has 0 MB, too large for a record .at most 0 MB"):
         read_record(path)
 
 

@@ -90,7 +90,7 @@ def test_time_is_measured_only_where_it_is_asked_for(start):
 
 
 def test_a_network_without_operations_is_refused(start):
-    with pytest.raises(UsageError, match="nothing to take out"):
+    with pytest.raises(UsageError, match="nothing to remove"):
         start(nn.Sequential(nn.Flatten(), nn.ReLU()))
 
 

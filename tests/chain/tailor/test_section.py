@@ -19,7 +19,7 @@ def test_the_answer_says_what_is_left_what_was_kept_and_what_int8_costs(found):
     section = describe(found, "net")
     record = found.record
     assert "cut to 50 % of the parameters" in section.lead
-    assert f"of {record.judging.rows} rows (test) right" in section.lead
+    assert f"of {record.judging.rows} rows (test), that of the original" in section.lead
     assert "in int8 costs 5.0 % of that energy" in section.lead
     assert section.look_at == ()
     assert {"accuracy", "parameters", "energy", "CPU time"} <= dict(section.chips).keys()
@@ -27,7 +27,7 @@ def test_the_answer_says_what_is_left_what_was_kept_and_what_int8_costs(found):
 
 def test_the_networks_stand_side_by_side(found):
     rows = describe(found, "net")["Networks"].to_rows()
-    assert [row["network"] for row in rows] == ["as it came", "cut to 50 % of the parameters (taken)", "int8"]
+    assert [row["network"] for row in rows] == ["original", "cut to 50 % of the parameters (taken)", "int8"]
     assert rows[1]["accuracy"] == found.record.judged.accuracy.value
     assert rows[2]["accuracy"] is None
     assert rows[2]["energy"] == pytest.approx(0.05)
@@ -43,10 +43,10 @@ def test_what_is_not_met_must_be_looked_at(found):
 
 def test_in_short_are_three_numbers_and_a_picture(found):
     section = short_section(found.record, "small")
-    assert [name for name, _ in section.chips] == ["accuracy", "parameters", "energy for an input"]
+    assert [name for name, _ in section.chips] == ["accuracy", "parameters", "energy per input"]
     assert f"of {found.record.judging.rows} rows" in section.chips[0][1]
-    assert [part.title for part in section.parts] == ["Kept and paid"]
-    assert "Out: cut to 50 % of the parameters" in section.lead
+    assert [part.title for part in section.parts] == ["Accuracy and costs"]
+    assert "Result: cut to 50 % of the parameters" in section.lead
 
 
 def test_an_overview_knows_both_networks(found):

@@ -160,7 +160,7 @@ def test_a_module_of_ones_own_that_no_spikes_can_follow_is_cut_and_rounded(digit
 
 def test_another_folder_s_results_are_not_written_over(network, digits, tmp_path):
     (tmp_path / "record.json").write_text("{}")
-    with pytest.raises(UsageError, match="of something else"):
+    with pytest.raises(UsageError, match="would be overwritten"):
         tailor(network, digits, params=0.5, out=tmp_path)
 
 

@@ -225,7 +225,7 @@ def test_names_are_letters_and_figures_the_same_bytes(draw, hostile, tmp_path):
         (np.zeros((0, 0)), 15, "not of shape (0, 0)"),
         (np.array([[0, np.nan], [np.nan, 0]]), 15, "between 0 and 180"),
         (np.array([[0, 181.0], [181, 0]]), 15, "between 0 and 180"),
-        (np.array([[0, 10.0], [20, 0]]), 15, "depend on their order"),
+        (np.array([[0, 10.0], [20, 0]]), 15, "must be symmetric"),
         (FIVE, 0, "at most 90 degrees, not 0"),
         (FIVE, 91, "at most 90 degrees, not 91"),
     ],
@@ -238,5 +238,5 @@ def test_what_are_no_angles_is_refused_by_name(degrees, threshold, message):
 
 
 def test_a_single_unit_has_no_tree():
-    with pytest.raises(UsageError, match="dense1: a single unit"):
+    with pytest.raises(UsageError, match="dense1: a dendrogram needs at least two units"):
         draw_dendrogram(np.zeros((1, 1)), layer="dense1", threshold=15)

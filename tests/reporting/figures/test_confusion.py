@@ -36,8 +36,8 @@ def test_cells_hold_the_counts():
     assert right.compressed().tolist() == [8, 5, 9]
     assert wrong.compressed().tolist() == [2, 5, 1]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["owl", "hen", "jay"]
-    assert (axes.get_ylabel(), axes.get_xlabel()) == ("class of the image", "class by the network")
-    assert figure.get_suptitle() == "8 of 30 images are taken for another class"
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("true class", "predicted class")
+    assert figure.get_suptitle() == "8 of 30 images are misclassified"
 
 
 def test_many_classes_have_a_scale_instead_of_numbers():
@@ -45,7 +45,7 @@ def test_many_classes_have_a_scale_instead_of_numbers():
     cells[0, 1] = 3
     figure = confusion_figure(evaluation(cells))
     assert len(figure.axes[0].texts) == 0
-    assert figure.axes[1].get_ylabel() == "images taken for another class"
+    assert figure.axes[1].get_ylabel() == "misclassified images"
 
 
 def test_recalls_with_their_intervals():

@@ -111,7 +111,7 @@ def test_networks_of_other_layers_are_stretched_over_the_same_width(make_alpha, 
     positions = [mark.get_xdata()[0] for mark in marks(axes)]
     assert positions == [25.0, 75.0, 12.5, 37.5, 62.5, 87.5]
     assert axes.get_xlim() == (0, 100)
-    assert axes.get_xlabel() == "place in the order of the file or module (% of the layers of each network)"
+    assert axes.get_xlabel() == "position in the file or module (% of the layers of each network)"
 
 
 def test_every_alpha_is_in_sight_and_an_endless_interval_does_not_press_them_flat(make_alpha, make_network):

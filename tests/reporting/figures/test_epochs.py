@@ -29,7 +29,7 @@ def test_names_that_differ_in_their_last_number_are_checkpoints():
     assert checkpoint_epochs([of[0], checkpoint("other-3.safetensors")]) is None
     assert checkpoint_epochs([of[0], checkpoint("runs/7/epoch-0003.safetensors", hidden=18)]) == (10, 3)
     assert checkpoint_epochs([checkpoint("resnet20.pt"), checkpoint("best.pt")]) is None
-    with pytest.raises(UsageError, match="no checkpoints of one run"):
+    with pytest.raises(UsageError, match="not checkpoints of one run"):
         epochs_figure([of[0], checkpoint("other.pt")])
 
 

@@ -40,10 +40,10 @@ def test_each_kind_stands_in_both_panels_where_it_belongs():
 def test_what_is_beaten_is_faint_but_never_the_whole_network():
     left = draw_tailoring(DOTS).axes[0]
     found = scatters(left)
-    np.testing.assert_allclose(found["reduced and spiking, beaten"].get_offsets(), [[40, 88]])
-    assert found["reduced and spiking, beaten"].get_alpha() < 0.5
+    np.testing.assert_allclose(found["reduced and spiking, dominated"].get_offsets(), [[40, 88]])
+    assert found["reduced and spiking, dominated"].get_alpha() < 0.5
     assert len(found["whole"].get_offsets()) == 1
-    assert "whole, beaten" not in found
+    assert "whole, dominated" not in found
 
 
 def test_marks_are_larger_the_more_parameters():

@@ -69,7 +69,7 @@ def test_a_line_leads_from_a_parent_to_its_child_and_from_nobody_else():
 
 def test_energies_are_written_in_the_unit_of_the_largest():
     (axes,) = draw_networks([mark("a", 90, 41_000.0), mark("b", 80, 500.0)], "energy").axes
-    assert axes.get_xlabel() == "energy for an image (nJ)"
+    assert axes.get_xlabel() == "energy per image (nJ)"
     assert lines(axes)["a"][0] == pytest.approx(41)
     assert axes.get_xscale() == "log"  # 82 times as much
     assert [energy_unit(value)[1] for value in (0, 999, 1e3, 2e6, 3e10)] == ["pJ", "pJ", "nJ", "µJ", "mJ"]

@@ -236,7 +236,7 @@ def test_layers_that_share_units_and_refusals_are_told():
 def test_many_layers_are_drawn_without_numbers_and_none_is_refused():
     (axes,) = draw_sites([site(f"layer{number}") for number in range(41)]).axes
     assert not axes.texts
-    with pytest.raises(UsageError, match="no layers whose units could go"):
+    with pytest.raises(UsageError, match="no layers whose units can be removed"):
         draw_sites([])
 
 

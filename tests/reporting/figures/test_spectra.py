@@ -222,7 +222,7 @@ def test_tiny_eigenvalues_do_not_press_the_tail_together(make_layer, make_pareto
 
 
 def test_a_layer_without_a_fit_is_refused_by_name(make_layer):
-    with pytest.raises(UsageError, match="block.3: no λ_min was chosen that could be drawn, its status is 'zero'"):
+    with pytest.raises(UsageError, match="block.3: there is no λ_min to draw, its status is 'zero'"):
         cut_figure(make_layer("block.3"))
 
 

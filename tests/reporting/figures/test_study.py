@@ -138,7 +138,7 @@ def test_a_single_value_has_no_spread():
                 *cell("genetic", 50, [1.0, 2.0, 3.0, 4.0], 20, folds=2, penalty=0.0),
                 *cell("genetic", 50, [1.0, 2.0, 3.0], 20, folds=2, penalty=9.0),
             ],
-            "mean over 2 folds × 2 repeats (at some places only 3),",
+            "mean over 2 folds × 2 repeats (only 3 at some points),",
         ),
     ],
 )
@@ -266,7 +266,7 @@ def test_what_cannot_be_drawn_is_said():
         draw_method_accuracy([])
     with pytest.raises(UsageError, match="no rows"):
         draw_final_size(cell("whole", 10, [1.0], 10))
-    with pytest.raises(UsageError, match="fold 1 of repeat 0 comes twice at 15"):
+    with pytest.raises(UsageError, match="fold 1 of repeat 0 occurs twice at 15"):
         draw_angle_sweep([*SWEEP, SWEEP[1]])
     for row in (cell("m", 10, [math.nan], 5), cell("m", 10, [1.0], 0), cell("m", 10, [1.0], 11)):
         with pytest.raises(UsageError, match="m: a reduced network cannot have"):

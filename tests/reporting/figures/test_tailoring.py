@@ -16,7 +16,7 @@ NETWORKS = [
 def test_accuracies_that_were_judged_and_costs_of_all():
     figure = draw_kept_and_cost(WHOLE, NETWORKS, {"parameters": 0.6})
     left, right = figure.axes
-    assert [label.get_text() for label in left.get_yticklabels()] == ["as it came", "taken"]
+    assert [label.get_text() for label in left.get_yticklabels()] == ["original", "taken"]
     assert [bar.get_width() for bar in right.patches] == pytest.approx([50, 40, 100, 5])
     assert 60 in [line.get_xdata()[0] for line in right.lines]
 

@@ -97,7 +97,7 @@ def test_mistakes_come_by_how_often_they_are_made(read):
 def test_without_mistakes_there_is_no_table_of_them(read):
     reader = read(evaluation_section(by_hand([[3, 0], [0, 4]]), "x"))
     assert [table.title for table in reader.of(Table)] == ["Classes"]
-    assert "No row with an answer is taken for another class." in reader.prose
+    assert "No row with an answer is misclassified." in reader.prose
     assert "100.0 %" in reader.section.lead
     reader.draw_all()
 
@@ -148,4 +148,4 @@ def test_notes_and_facts(evaluation, read):
 
 def test_an_accuracy_at_the_bar_is_not_below_it():
     assert below(0.75, 75.0) == below(0.75, None) == []
-    assert below(0.7499, 75.0) == ["accuracy 74.99 % is below the 75 % asked for"]
+    assert below(0.7499, 75.0) == ["accuracy 74.99 % is below the required 75 %"]

@@ -24,7 +24,7 @@ def test_a_regression_is_told_with_its_errors_and_residuals():
     assert len(drawn.rows) == 50
     assert drawn.rows[0]["residual"] == pytest.approx(drawn.rows[0]["target"] - drawn.rows[0]["answer"])
     residual_figure(found.values[0])
-    with pytest.raises(UsageError, match="--least-accuracy is a share of rows"):
+    with pytest.raises(UsageError, match="--least-accuracy needs classes"):
         describe(found, "net", least_accuracy=90.0)
 
 
@@ -41,5 +41,5 @@ def test_labels_have_recall_precision_and_what_is_right_without_them():
     assert (rows[0]["recall"], rows[0]["precision"], rows[0]["without it"]) == (1, 1, 1)
     called, negative = (X[:, 1] > 0).numpy(), ~on[:, 1]
     assert rows[1]["without it"] == pytest.approx(float((~called & negative).sum() / negative.sum()))
-    assert "is below the 99.9 % asked for" in section.look_at[0]
+    assert "is below the required 99.9 %" in section.look_at[0]
     assert "have all 2 labels right" in section.lead

@@ -50,7 +50,7 @@ def test_a_torch_module_that_spikes_otherwise_must_be_looked_at():
 
     assert describe(of(0), "n").look_at == ()
     section = describe(of(3), "n")
-    assert section.look_at == ("3 spikes of net.py differ from those of our engine",)
+    assert section.look_at == ("3 spikes of net.py differ from those of weightsmith",)
     assert section["Spikes here and in net.py"].to_rows() == [
         {"population": "a", "ours": 10, "theirs": 10, "differ": 3}
     ]

@@ -197,7 +197,7 @@ def test_a_network_that_came_in_is_called_by_its_file(results):
     graded = dataclasses.replace(records["grades"], source="nets/big.safetensors")
     rows = table(overview_section([("small-0", records["small-0"]), ("grades", graded)]), "Networks")
     assert list(rows) == ["big", "small-0"]
-    assert rows["big"]["made"] == "as it came"
+    assert rows["big"]["made"] == "original"
     unnamed = table(overview_section([("small-0", records["small-0"])]), "Networks")
     assert list(unnamed) == [f"mlp:12 ({records['train-0'].network[:6]})", "small-0"]
 

@@ -62,7 +62,7 @@ def test_the_lead_says_by_what_how_much_smaller_and_what_it_cost(record):
     before, after, measured = record.whole, record.reduced, record.measured
     assert section.title == "Reduction: small"
     assert section.lead.startswith(
-        f"angles:60.0 took {before.units - after.units} of {before.units} units out of mlp:24,12,activation=sigmoid "
+        f"angles:60.0 removed {before.units - after.units} of {before.units} units from mlp:24,12,activation=sigmoid "
         f"and left {100 * after.parameters / before.parameters:.1f} % of its parameters. Accuracy on {measured.images} "
         f"rows (test) went from {100 * measured.whole.value:.1f} % to {100 * measured.reduced.value:.1f} % after "
         "fine-tune:epochs=2: "
@@ -188,7 +188,7 @@ def test_a_bare_record_leaves_out_what_it_has_not(bare, read):
 def test_nothing_taken_out_is_said_so(bare):
     whole = dataclasses.replace(bare, reduced=bare.whole)
     assert reduction_section(whole, "x").lead == (
-        f"angles:60.0 took nothing out of mlp:24,12,activation=sigmoid: all {bare.whole.units} units are left."
+        f"angles:60.0 removed nothing from mlp:24,12,activation=sigmoid: all {bare.whole.units} units are left."
     )
 
 

@@ -29,7 +29,7 @@ def with_change(reduction, low, difference, high):
 def test_advice_follows_the_numbers(reduction):
     lost = with_change(reduction, -0.17, -0.12, -0.07)
     assert advice(lost.record, kept=True) == [
-        "--recover fine-tune:5: −12.0 points, and nothing was trained since the cut"
+        "--recover fine-tune:5: −12.0 points, and nothing was trained after the cut"
     ]
     trained = changed(lost, settings={**lost.record.settings, "recover": "fine-tune:epochs=1"})
     assert "−12.0 points after recovery" in advice(trained.record, kept=True)[0]
@@ -43,7 +43,7 @@ def test_advice_follows_the_numbers(reduction):
     assert advice(few.record, kept=True)[0].startswith("--test-rows: these 360 rows cannot exclude")
     assert advice(same.record, kept=False)[-1] == "--out FOLDER: the smaller network was not kept"
     nothing = changed(reduction, reduced=reduction.record.whole)
-    assert advice(nothing.record, kept=False)[0].startswith("nothing was taken out: an angle above 60°")
+    assert advice(nothing.record, kept=False)[0].startswith("nothing was removed: an angle above 60°")
     for by, words in (
         ("genetic:50", "penalty above 50"),
         ("pareto:2", "loss above 2"),

@@ -42,14 +42,16 @@ def test_advice_follows_the_numbers(record):
     assert advice(flat, kept=True)[0] == "--balance percentile:percent=99.0 or percentile:percent=99.99 (−12.0 points)"
     assert advice(rising, kept=True)[0].startswith("--steps 40: −12.0 points, and the second half")
     for name, value, line in (
-        ("encode", "poisson", "--encode constant: the noise"),
-        ("neuron", "lif:0.9", "--neuron if: nothing leaks away"),
+        ("encode", "poisson", "--encode constant: no noise"),
+        ("neuron", "lif:0.9", "--neuron if: no leak"),
         ("precision", "int8", "--precision float32: weights are not rounded"),
         ("balance", "max-current:factor=0.5", "--balance percentile, or another factor, as max-current:factor=0.35"),
     ):
         assert advice(with_settings(flat, **{name: value}), kept=True)[0].startswith(line)
     devices = advice(with_settings(rising, mismatch="mismatch:threshold=0.8"), kept=True)
-    assert devices[0] == ("without --mismatch mismatch:threshold=0.8: how much is it the devices? (−12.0 points)")
+    assert devices[0] == (
+        "without --mismatch mismatch:threshold=0.8, to see how much is due to the devices (−12.0 points)"
+    )
     assert devices[1].startswith("--steps 40: ")
     assert not any("--mismatch" in line for line in advice(with_settings(fine, mismatch="mismatch:0.1"), kept=False))
     assert "a larger margin than --early margin:3" in advice(with_settings(flat, early="margin:3"), kept=True)[1]
@@ -97,5 +99,5 @@ def test_concerns_name_layer_and_bar(record):
     silent = dataclasses.replace(record, populations=(dataclasses.replace(record.populations[0], rate=0.0),))
     assert concerns(silent, 100.0) == [
         "dense1 never fires (120 rows, 20 steps)",
-        f"accuracy {100 * record.decisions.spiking.value:.1f} % is below the 100 % asked for",
+        f"accuracy {100 * record.decisions.spiking.value:.1f} % is below the required 100 %",
     ]

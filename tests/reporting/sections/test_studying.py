@@ -54,7 +54,7 @@ def test_the_lead_counts_losses_beyond_chance_and_names_the_boldest_without(stud
     best = min(free, key=lambda found: found.units / found.hidden)
     lead = study_section(changed, "x").lead
     assert "In 2 of 6 cases the loss of accuracy is more than chance" in lead
-    assert f"taken out by {best.method}, which left {best.units:.1f} of {best.hidden} units." in lead
+    assert f"{best.method} removed most and left {best.units:.1f} of {best.hidden} units." in lead
 
 
 def test_the_table_has_a_row_for_each_method_and_size(study, read):

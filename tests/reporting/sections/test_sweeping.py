@@ -55,7 +55,7 @@ def test_the_lead_and_chips_tell_the_best_setting(sweep, read):
     assert section.title == "Spiking sweep: leaks"
     assert section.lead.startswith(
         "16 settings of mlp:20,bias=false as a spiking network were tried on 60 training images, and the best of each "
-        "neuron tested once on 100 images (test). The one that was right most often after 12 steps (leak "
+        "neuron tested once on 100 images (test). The most accurate one after 12 steps (leak "
         f"{setting.leak:g}, {setting.reset} reset, thresholds × {setting.factor:g}"
     )
     assert f"reaches {100 * test.value:.1f} %, the network {100 * sweep.plain.value:.1f} %" in section.lead
@@ -122,9 +122,9 @@ def gaining(sweep, only_adjusted, only_baseline):
 @pytest.mark.parametrize(
     ("counts", "word", "message"),
     [
-        ((30, 2), "helps", "helps in 8 of 8 comparisons, hurts in 0, and the interval does not say in 0"),
-        ((2, 30), "hurts", "helps in 0 of 8 comparisons, hurts in 8, and the interval does not say in 0"),
-        ((5, 4), "unclear", "helps in 0 of 8 comparisons, hurts in 0, and the interval does not say in 8"),
+        ((30, 2), "helps", "helps in 8 of 8 comparisons, hurts in 0, and is undecided in 0"),
+        ((2, 30), "hurts", "helps in 0 of 8 comparisons, hurts in 8, and is undecided in 0"),
+        ((5, 4), "unclear", "helps in 0 of 8 comparisons, hurts in 0, and is undecided in 8"),
     ],
 )
 def test_the_adjustment_helps_only_where_the_interval_leaves_out_zero(sweep, read, counts, word, message):
@@ -182,7 +182,7 @@ def test_what_must_be_looked_at_is_noted(bare, read):
     assert concern.startswith("no setting has a single training row right after 8 steps")
     first, second = reader.notes
     assert first == "a note"
-    assert "tested on training images" in second
+    assert "tested on the training images" in second
 
 
 def test_the_facts_hold_settings_and_digests(sweep, read):

@@ -23,7 +23,7 @@ def test_every_run_and_every_setting_over_its_seeds():
     section = table_section(sweep(*ROWS), "mine")
     summary, runs, facts = section.parts
     assert section.title == "Table: mine"
-    assert section.lead == "4 runs: 2 settings, 2 seeds. What was varied: rate."
+    assert section.lead == "4 runs: 2 settings, 2 seeds. Varied: rate."
     assert [column.head for column in summary.columns] == ["setting", "seeds", "accuracy"]
     assert summary.rows[0] == ("rate = 0.1", 2, Shown(0.625, f"0.625 ± {statistics.stdev([0.5, 0.75]):.2g}"))
     assert summary.rows[1] == ("rate = 0.01", 1, Shown(0.25, "0.25"))  # of one value there is no deviation
@@ -52,4 +52,4 @@ def test_rows_that_miss_columns_are_shown_with_gaps():
 
 
 def test_an_empty_table_has_a_section():
-    assert table_section(sweep(), "mine").lead == "0 runs: 0 settings, 0 seeds. What was varied: rate."
+    assert table_section(sweep(), "mine").lead == "0 runs: 0 settings, 0 seeds. Varied: rate."

@@ -70,7 +70,7 @@ def diverged(data, read):
 def test_the_lead_says_what_was_trained_on_what_and_why_it_ended(section, record):
     assert section.section.title == "Training: first try"
     lead = section.section.lead
-    assert lead.startswith(f"{record.settings['network']} was trained on digits; it ran for 3 epochs, as asked.")
+    assert lead.startswith(f"{record.settings['network']} was trained on digits; it ran for 3 epochs, as set.")
     assert lead.endswith("The network has the weights of the last epoch.")
 
 
@@ -120,7 +120,7 @@ def test_curves_carry_the_history_without_what_has_figures_of_its_own(section, r
     (line,) = [line for line in loss.get_lines() if line.get_label() == "validation"]
     assert list(line.get_ydata()) == list(record.history.column("validation_loss"))
     assert "the network overfits" in part.how
-    assert "Drawn are" not in part.how
+    assert "are drawn" not in part.how
 
 
 def test_of_very_many_epochs_some_are_drawn_and_the_table_has_all(record, read):
@@ -128,7 +128,7 @@ def test_of_very_many_epochs_some_are_drawn_and_the_table_has_all(record, read):
     rows = tuple(EpochRow(epoch, 1, 0.1, 1 / epoch, 0.5, extra=extra) for epoch in range(1, 1002))
     reader = read(training_section(replace(record, history=History(rows), restored=1001), "x"))
     part = reader.drawing("α by layer")
-    assert part.how.endswith(" Drawn are 200 of 1,001 epochs.")
+    assert part.how.endswith(" 200 of 1,001 epochs are drawn.")
     assert [len(part.rows), part.rows[0]["epoch"], part.rows[-1]["epoch"]] == [200, 1, 1001]
     assert len(part.figure().axes[0].get_lines()[0].get_xdata()) == 200
     assert len(reader.drawing("Loss, accuracy and learning rate").rows) == 1001
@@ -143,7 +143,7 @@ def test_of_very_many_probes_some_are_drawn(record, read):
     )
     long = replace(record.gradients, probes=tuple(range(count)), layers=layers)
     part = read(training_section(replace(record, gradients=long), "x")).drawing("Gradients")
-    assert part.how.endswith(" Drawn are 60 of 500 measured steps.")
+    assert part.how.endswith(" 60 of 500 measured steps are drawn.")
     assert len(part.rows) == 60 * len(layers)
     assert all(row["sensitivity"] == row["step"] + 1 for row in part.rows)
     assert part.rows[59]["step"] == 499
@@ -231,7 +231,7 @@ def test_a_bare_run_shows_what_there_is(bare):
     assert set(shown.chips) == {"training accuracy", "epochs", "parameters"}
     (table,) = shown.of(Table)
     assert [column.head for column in table.columns] == ["epoch", "steps", "rate", "training loss", "training accuracy"]
-    assert "it ran for 1 epoch, as asked" in shown.section.lead
+    assert "it ran for 1 epoch, as set" in shown.section.lead
     shown.draw_all()
 
 

@@ -58,7 +58,7 @@ def test_advice_follows_from_the_numbers(record):
 def test_gradients_come_first(record):
     sick = dataclasses.replace(record.gradients, health=Health.VANISHING)
     assert advice(dataclasses.replace(record, gradients=sick)) == [
-        "mend the gradients first: the table above says which layers do not learn, and what helps"
+        "fix the gradients first: the table above shows which layers do not learn, and what helps"
     ]
 
 

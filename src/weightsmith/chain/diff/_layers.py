@@ -67,7 +67,7 @@ def compare_layers(
         found.common.append(LayerDiff(layer.name, layer.kind, facts[0], facts[1], distance))
     found.only_b += [LoneLayer(layer.name, layer.shape, layer.parameters) for layer in partners.values()]
     if not found.common:
-        found.notes.append(f"layers: none of {a.name} has the name of one of {b.name} ({_first_names(graded)})")
+        found.notes.append(f"layers: {a.name} and {b.name} have no layer name in common ({_first_names(graded)})")
     return found
 
 

@@ -35,10 +35,9 @@ _NUMBERS = ("alpha", "log_spectral_norm", "log_norm", "stable_rank", "median_ang
 class NetworkFacts(Record):
     """One of the two networks: kind, digest, size, and cost per image; None where unknown.
 
-    ``macs`` are multiply–accumulates of one input, ``connections`` those of them that are left without zeros of the
-    padding and weights of 0. ``picojoules`` are those of an image: connections times the price of a MAC, or for a
-    spiking network the energy counted (or estimated, see ``energy_basis``) on the data. ``numbers`` are those it
-    computes with: float32 or int8.
+    ``macs`` are multiply–accumulates of one input, ``connections`` are these without zeros of the padding and weights
+    of 0. ``picojoules`` is the energy of an image: connections times the price of a MAC, or for a spiking network the
+    energy counted (or estimated, see ``energy_basis``) on the data. ``numbers`` is the number format: float32 or int8.
     """
 
     name: str
@@ -101,7 +100,7 @@ class LayerDiff(Record):
 
     @property
     def changes(self) -> dict[str, float | None]:
-        """B − A of every number; None where one of them has none."""
+        """B − A of every number; None where one of the networks lacks it."""
         pairs = {name: (getattr(self.a, name), getattr(self.b, name)) for name in _NUMBERS}
         return {name: None if a is None or b is None else b - a for name, (a, b) in pairs.items()}
 
@@ -273,7 +272,7 @@ class Missing(NamedTuple):
 
 
 def sentences(missing: Iterable[Missing]) -> list[str]:
-    """One sentence per reason, however many values are missing for it, of one network or of both.
+    """One sentence per reason, with all values that are missing for it, in one network or both.
 
     >>> sentences([Missing("MACs", "a", "no code"), Missing("accuracy", "b", "shape"), Missing("time", "a", "no code")])
     ['MACs and time of a: no code', 'accuracy of b: shape']

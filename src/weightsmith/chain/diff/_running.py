@@ -51,7 +51,7 @@ class Answers:
 
 
 def on_rows(side: Side, rows: Rows) -> Side:
-    """The side restricted to these rows; with the reason in ``cannot_run`` if it cannot take one of them."""
+    """The side restricted to these rows; ``cannot_run`` holds the reason if it cannot take one of them."""
     if side.module is None:
         return side
     try:
@@ -77,7 +77,7 @@ def answers_of(
 
 
 def paired_accuracy(rows: Rows, a: Answers, b: Answers) -> PairedAccuracy:
-    """The counts of rows that both, one or none of the networks have right, and their agreement."""
+    """Counts of rows that both, one or neither of the networks answer correctly, and their agreement."""
     count = len(rows.part)
     test = mcnemar(b.right, a.right)
     assert test.interval is not None  # McNemar's test always has both
@@ -108,7 +108,7 @@ def lone_accuracy(rows: Rows, of: Literal["A", "B"], answers: Answers) -> LoneAc
 def latencies(
     a: Side, b: Side, rows: Rows, batches: Sequence[int], repeats: int
 ) -> tuple[tuple[LatencyDiff, ...], list[Missing]]:
-    """The latency of both per image on one thread, measured in alternation; or the reason why not."""
+    """The latency of both per image on one thread, measured alternately, or the reason why it is missing."""
     examples = [_example_or_reason(side, rows.part.x[: max(batches)]) for side in (a, b)]
     missing = [
         Missing("time", side.name, each) for side, each in zip((a, b), examples, strict=True) if isinstance(each, str)

@@ -114,7 +114,7 @@ class Side:
                 missing = [Missing("some MACs", self.name, f"not those of {left}")] if left else []
                 return counted.total, connections, missing
         elif self.module is not None:
-            reason = "the shape of its inputs is not known; with data it is"
+            reason = "its input shape is unknown; give data"
         return None, None, [Missing("MACs", self.name, str(reason))]
 
 
@@ -139,7 +139,9 @@ def _check_used(asked: Asked, a: Side, b: Side) -> None:
         raise UsageError("normalise is for network files: a network in memory, or a spiking one, has its own")
     concerned = [side for side in (a, b) if side.as_asked]
     if asked.network is not None and not concerned:
-        raise UsageError("network is for files that do not say how their network is built: of these two none needs it")
+        raise UsageError(
+            "network is for files that do not say how their network is built: neither of these two needs it"
+        )
     failed = [side for side in concerned if side.module is None]
     if asked.network is not None and failed == concerned:
         raise DataMismatch(f"{failed[0].name}: {failed[0].cannot_run}")
@@ -208,7 +210,7 @@ def _network_file(path: Path, asked: Asked) -> Side:
     try:
         module = asked.load(path, as_asked=as_asked)
     except (UsageError, DataMismatch) as error:
-        if as_asked and isinstance(error, UsageError):  # the settings cannot be built for any file
+        if as_asked and isinstance(error, UsageError):  # the settings are wrong for any file
             raise
         return dataclasses.replace(side, cannot_run=str(error).removeprefix(f"{opened.path}: "))
     # Weights of the built module: files of different tools use different names for the same layers.

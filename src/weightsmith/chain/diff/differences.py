@@ -57,7 +57,7 @@ __all__ = [
 
 
 def compared(sides: tuple[Side, Side], rows: Rows | None, how: How, evidence: object) -> NetworkDiff:
-    """The comparison of two networks; ``rows`` are those that both answer."""
+    """The comparison of two networks; both answer ``rows``."""
     shape = () if rows is None else tuple(rows.part.x.shape[1:])
     sized = [side.facts(shape) for side in sides]
     layers = compare_layers(*sides, evidence=evidence, seed=how.seed, progress=how.step_callback)
@@ -86,7 +86,7 @@ def compared(sides: tuple[Side, Side], rows: Rows | None, how: How, evidence: ob
 
 @dataclasses.dataclass(frozen=True)
 class How:
-    """How networks are run; ``timing`` are batches and repeats, None for no latency."""
+    """How networks are run; ``timing`` holds batches and repeats, None for no latency."""
 
     steps: int | None
     seed: int
@@ -161,14 +161,14 @@ def _unpriced(sides: Sequence[Side], facts: Sequence[NetworkFacts]) -> list[Miss
 
 def _why_unpriced(side: Side) -> str:
     if side.spiking is not None:
-        return "a run on data counts it"
+        return "it is counted in a run on data"
     return side.cannot_run or "its MACs are not known"
 
 
 def _scaled(a: Side, b: Side) -> list[str]:
     """Warn that the weights of a spiking network are scaled, if the other network is not spiking."""
     return [
-        f"layers of {side.name}: balancing has scaled its weights, so that norms and distances tell little"
+        f"layers of {side.name}: balancing has scaled its weights, so norms and distances say little"
         for side, other in ((a, b), (b, a))
         if side.spiking is not None and other.spiking is None
     ]

@@ -35,7 +35,7 @@ __all__ = ["diff_section"]
 
 
 def diff_section(found: NetworkDiff, name: str = "") -> Section:
-    """The description of what differs between A and B; ``name`` is that of the pair, by default their own."""
+    """The description of the differences between A and B; ``name`` names the pair, by default by their own names."""
     parts: list[Part] = [_totals(found)]
     if found.layers:
         parts.append(_layers(found.layers))
@@ -71,7 +71,7 @@ def _digests(found: NetworkDiff) -> list[tuple[str, str]]:
 
 
 def _lead(found: NetworkDiff) -> str:
-    """What the accuracy says, then the size and how one was made from the other."""
+    """The change in accuracy, then the size and how one network was made from the other."""
     lines = []
     if found.accuracy is not None:
         comparison = _comparison(found.accuracy)
@@ -134,7 +134,7 @@ def _totals(found: NetworkDiff) -> Table:
     columns = (
         Column(""),
         *(Column(head, numeric=True) for head in ("A", "B", "B/A")),
-        Column("how", "what the number stands on", spare=1),
+        Column("how", "the basis of the number", spare=1),
     )
     return Table("Size and cost", columns, tuple(rows), file="totals.csv")
 

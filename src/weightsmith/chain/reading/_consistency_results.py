@@ -72,7 +72,7 @@ def _regression(record: RegressionEvaluation) -> _Fits:
     for index, each in enumerate(record.values):
         yield each.rmse.low >= 0 and each.mae.value >= 0, f"values[{index}] must not have a negative error"
         yield each.r2.value <= 1, f"values[{index}].r2 must not be above 1"
-        yield len(each.quantiles) == 5, f"values[{index}].quantiles must be five"
+        yield len(each.quantiles) == 5, f"values[{index}].quantiles must have five values"
 
 
 def _training(record: TrainRecord) -> _Fits:
@@ -98,8 +98,8 @@ def _transfer(record: TransferRecord) -> _Fits:
 
 def _table(record: SweepTable) -> _Fits:
     columns = set(record.columns)
-    yield len(columns) == len(record.columns), "columns must not name one twice"
-    yield set(record.names) <= columns, "names must be some of the columns"
+    yield len(columns) == len(record.columns), "columns must not repeat a name"
+    yield set(record.names) <= columns, "names must be columns"
     for index, row in enumerate(record.rows):
         yield set(row) == columns, f"rows[{index}] must have a value for each column"
 
@@ -109,7 +109,7 @@ def _layer(record: LayerGrade) -> _Fits:
     yield _rising(values), "eigenvalues must be positive and rise"
     yield record.twin is None or _rising(record.twin.eigenvalues), "twin.eigenvalues must be positive and rise"
     if fit is not None:
-        yield 0 < fit.tail <= fit.evals, "fit.tail must be some of its evals"
+        yield 0 < fit.tail <= fit.evals, "fit.tail must be between 1 and fit.evals"
         inside = values.size > 0 and values[0] <= fit.xmin < values[-1]
         yield bool(inside), "fit.xmin must be one of its eigenvalues, and not the largest"
     yield bulk is None or bulk.low <= bulk.high, "bulk.low must not be above its high"
@@ -165,9 +165,9 @@ def _angles(record: SiteAngles) -> _Fits:
 def _study(record: Study) -> _Fits:
     seen: set[tuple[str, int, int, int]] = set()
     for index, row in enumerate(record.rows):
-        yield 1 <= row.units <= row.hidden, f"rows[{index}].units must be some of its {row.hidden} hidden units"
+        yield 1 <= row.units <= row.hidden, f"rows[{index}].units must be between 1 and its {row.hidden} hidden units"
         key = row.method, row.hidden, row.repeat, row.fold
-        yield key not in seen, f"rows[{index}] must not be of a fold that was told before"
+        yield key not in seen, f"rows[{index}] must not repeat a fold"
         seen.add(key)
     for name in ("folds", "repeats"):
         yield record.settings[name] >= 1, f"settings[{name!r}] must be at least 1"
@@ -198,7 +198,7 @@ def _tailoring(record: TailorRecord) -> _Fits:
     for name, number in candidates.items():
         yield 0 <= number < count, f"{name} must be one of its {count} candidates"
     for index, candidate in enumerate(record.candidates):
-        yield candidate.number == index, f"candidates[{index}].number must be its place, {index}"
+        yield candidate.number == index, f"candidates[{index}].number must be its index, {index}"
 
 
 def _chain(record: ChainRecord) -> _Fits:
@@ -206,7 +206,7 @@ def _chain(record: ChainRecord) -> _Fits:
     yield isinstance(stages, list | tuple), "recipe['stages'] must be a list"
     for index, stage in enumerate(stages):
         fits = isinstance(stage, dict) and isinstance(stage.get("options", {}), dict)
-        yield fits, f"recipe['stages'][{index}] must be an object with options by their names"
+        yield fits, f"recipe['stages'][{index}] must be an object with options by name"
 
 
 RULES: Mapping[type[Record], Callable[[Any], _Fits]] = {

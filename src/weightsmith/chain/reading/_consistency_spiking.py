@@ -31,7 +31,7 @@ def _decisions(record: Decisions) -> _Fits:
     yield record.images >= 1, "images must be at least 1"
     for name in ("correct", "undecided", "only_network"):
         yield bool((getattr(record, name) <= record.images).all()), f"{name} must not be more than its images"
-    # Rows that only the plain network has right are not among the spiking network's, but among the plain one's.
+    # Rows that only the plain network answers correctly count as correct for it, but not for the spiking network.
     both = record.network.value * record.images + 0.5
     fits = (record.only_network <= both) & (record.correct + record.only_network <= record.images)
     yield bool(fits.all()), "only_network must fit the right answers of both networks"
@@ -69,7 +69,7 @@ def _adjusted(record: AdjustedPopulation) -> _Fits:
 
 def _corresponding(record: PopulationCorrespondence) -> _Fits:
     fits = record.activations.ndim == 1 and record.activations.shape == record.rates.shape
-    yield fits, "rates must be as many as the activations"
+    yield fits, "rates must have a value for each activation"
 
 
 def _raster(record: RasterRecord) -> _Fits:
@@ -100,7 +100,7 @@ def _trains(record: PopulationRaster, images: int, longest: int) -> _Fits:
 
 def _sweep(record: SpikeSweep) -> _Fits:
     yield bool(record.steps), "steps must not be empty"
-    yield len(set(record.steps)) == len(record.steps), "steps must not name one twice"
+    yield len(set(record.steps)) == len(record.steps), "steps must not repeat a number"
     tried = {result.setting.key for result in record.table}
     for index, result in enumerate(record.table):
         fits = len(result.correct) == len(record.steps)
@@ -118,7 +118,7 @@ def _sweep(record: SpikeSweep) -> _Fits:
 
 def _tried(record: SettingResult) -> _Fits:
     yield record.seen >= 1, "seen must be at least 1"
-    yield all(correct <= record.seen for correct in record.correct), "correct must not be more than it has seen"
+    yield all(correct <= record.seen for correct in record.correct), "correct must not be more than seen"
 
 
 RULES: Mapping[type[Record], Callable[[Any], _Fits]] = {

@@ -52,13 +52,13 @@ def values_in(path: Path, content: bytes) -> dict[str, Any]:
     if _deeper_than(values, _DEEPEST):
         raise FileRefused(path, "is nested too deeply to be a record")
     try:
-        return unsealed(values)  # type: ignore[no-any-return]  # what is given is an object, and so is what comes back
+        return unsealed(values)  # type: ignore[no-any-return]  # an object in, an object out
     except UsageError as error:
         raise FileRefused(path, str(error)) from error
 
 
 def _too_large(path: Path, size: int) -> FileRefused:
-    return FileRefused(path, f"has {size / 1e6:,.0f} MB: a record has at most {_MOST_BYTES / 1e6:.0f}, so this is none")
+    return FileRefused(path, f"has {size / 1e6:,.0f} MB, too large for a record (at most {_MOST_BYTES / 1e6:.0f} MB)")
 
 
 def _refuse_constant(text: str) -> None:

@@ -36,7 +36,7 @@ class _StoredAngles(UnitAngles):
 def write_angles(folder: Path, found: UnitAngles) -> list[Path]:
     """Write the matrices in single precision and then the record, which marks the result as complete; return the paths.
 
-    Not by ``numpy.savez``, which interprets some names as its own options.
+    ``numpy.savez`` is not used: it interprets some names as its own options.
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
@@ -54,9 +54,9 @@ def read_angles(path: Path, record: AnglesRecord) -> UnitAngles:
     for site in record.sites:
         entry = arrays.stored.get(site.name)
         if entry is None or entry.shape != (site.units, site.units):
-            raise FileRefused(path, f"holds no angles of the {site.units} units of {site.name!r}, which the record has")
+            raise FileRefused(path, f"holds no angles of the {site.units} units of {site.name!r} in the record")
         degrees = arrays.tensor(site.name).double().numpy()
         if not ((degrees >= 0) & (degrees <= 180)).all():
-            raise FileRefused(path, f"holds numbers for {site.name!r} that are no angles")
+            raise FileRefused(path, f"holds numbers for {site.name!r} that are not angles")
         stored[site.name] = degrees
     return _StoredAngles(record, {}, stored)

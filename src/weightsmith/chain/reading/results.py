@@ -77,13 +77,11 @@ _SETTINGS: dict[type[Record], dict[str, tuple[type, ...]]] = {
 
 RECORD, EVALUATION, STUDY = "record.json", "evaluation.json", "study.json"
 _FOLDERS_DEEP, _MOST_FOLDERS = 6, 5_000
-_ALIKE = 0.6  # the share of common fields above which a record is one of ours, of another version
+_ALIKE = 0.6  # the share of common fields above which a record counts as one of another version
 
 
 class Result(NamedTuple):
-    """A record and its name, that of its folder; ``detail`` holds more than the record, if loaded: angles with their
-    matrices.
-    """
+    """A record, named after its folder; ``detail`` holds data beyond the record, if loaded (the matrices of angles)."""
 
     name: str
     record: Record
@@ -148,7 +146,8 @@ def _record_in(path: Path, content: bytes) -> Record:
     except (UsageError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise FileRefused(
-            path, f"is no record of the kind {KINDS[kind]!r} as this version writes it ({reason}){_written_by(values)}"
+            path,
+            f"is not a record of the kind {KINDS[kind]!r} as this version writes it ({reason}){_written_by(values)}",
         ) from error
     return record
 
@@ -167,8 +166,8 @@ def read_evaluation(folder: Path, record: Record) -> Evaluated | None:
     own, judged = _network_of(record), found.origin.inputs.get("network")
     if own is None or own == judged:
         return Evaluated(found)
-    of = f"is of the network {short_digest(judged)}" if judged else "does not say of which network it is"
-    doubt = f"{EVALUATION} {of}, the record beside it of {short_digest(own)}: it does not tell how right that one is"
+    of = f"is of the network {short_digest(judged)}" if judged else "does not name its network"
+    doubt = f"{EVALUATION} {of}, the record beside it of {short_digest(own)}: it does not give the accuracy of that one"
     return Evaluated(found, doubt)
 
 
@@ -224,7 +223,7 @@ def _read_stages(folder: Path, chain: ChainRecord) -> Iterator[Result]:
             raise FileRefused(folder / RECORD, f"names a folder outside of its own ({stage.folder[:80]!r})")
         path = folder / relative
         if not (path / RECORD).exists():
-            raise FileRefused(path, f"the chain has the stage {stage.name!r} there, but {RECORD} is gone")
+            raise FileRefused(path, f"the chain has the stage {stage.name!r} there, but {RECORD} is missing")
         content = contents(path / RECORD)
         if digest_of(content) != stage.sha256:
             raise FileRefused(
@@ -248,14 +247,14 @@ def _result_folders(top: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Its folders, ``seed-2`` before ``seed-10``, without hidden ones."""
+    """The subfolders, ``seed-2`` before ``seed-10``, without hidden ones."""
     with reading(folder), os.scandir(folder) as entries:
         names = [each.name for each in entries if each.is_dir(follow_symlinks=False) and not each.name.startswith(".")]
     return [folder / name for name in sorted(names, key=natural)]
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
-    """The key that sorts names with numbers as people count: ``run-2`` before ``run-10``."""
+    """The key that sorts names in natural order: ``run-2`` before ``run-10``."""
     parts = re.split(r"([0-9]+)", name)
     return [(part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in parts]
 
@@ -277,9 +276,9 @@ def _kind_of(path: Path, values: dict[str, Any]) -> type[Record]:
     nearest = max(KINDS, key=lambda kind: _likeness(keys, _fields(kind)))
     if _likeness(keys, _fields(nearest)) < _ALIKE:
         known = ", ".join(KINDS.values())
-        raise FileRefused(path, f"is no record that a report knows{_written_by(values)}; known are {known}")
+        raise FileRefused(path, f"is not a record of a known kind{_written_by(values)}; known are {known}")
     unknown, missing = sorted(keys - _fields(nearest)), sorted(_fields(nearest, needed=True) - keys)
-    what = f"has the field {unknown[0][:60]!r} besides" if unknown else f"lacks the field {missing[0]!r}"
+    what = f"has the unknown field {unknown[0][:60]!r}" if unknown else f"lacks the field {missing[0]!r}"
     raise FileRefused(path, f"looks like a record of the kind {KINDS[nearest]!r} but {what}{_written_by(values)}")
 
 
@@ -287,7 +286,7 @@ def _check_settings(record: Record) -> None:
     settings = getattr(record, "settings", {})
     for name, kinds in _SETTINGS.get(type(record), {}).items():
         if not isinstance(settings.get(name, ...), kinds):
-            raise UsageError(f"its settings lack {name!r}, or it is of another type")
+            raise UsageError(f"its settings lack {name!r}, or {name!r} has another type")
 
 
 def _fields(kind: type[Record], *, needed: bool = False) -> set[str]:

@@ -1,4 +1,4 @@
-"""A candidate: the network of one configuration, with how near it comes to the original, and its cost."""
+"""A candidate: the network of one configuration, with its distance from the original and its cost."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Candidate", "on_front"]
 class Candidate(Record):
     """A configuration with its results on the selection rows, and its cost.
 
-    ``correct`` of ``images`` selection rows are answered as the original network answers them; where these rows are
-    labelled (:attr:`TailorRecord.labelled`), right. ``divergence`` is the squared distance of its outputs from the
-    original ones, as a share of their variance: candidates are ranked by it. ``energy`` is in picojoules per input,
-    ``energy_share`` and ``params_share`` are shares of the whole network's, and so is ``time``, if it was measured;
-    ``bytes`` are those of its tensors.
+    ``correct`` counts those of the ``images`` selection rows that it answers as the original network does, or, where
+    these rows are labelled (:attr:`TailorRecord.labelled`), correctly. ``divergence`` is the squared distance of its
+    outputs from the original ones, as a share of their variance: candidates are ranked by it. ``energy`` is in
+    picojoules per input; ``energy_share``, ``params_share`` and ``time`` (if measured) are relative to the whole
+    network; ``bytes`` is the size of its tensors.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Candidate(Record):
 
     @property
     def share(self) -> float:
-        """The share of selection rows answered as they should be."""
+        """The share of selection rows that count as ``correct``."""
         return self.correct / self.images
 
     @property
@@ -63,7 +63,7 @@ class Candidate(Record):
 
     @property
     def distance(self) -> float:
-        """What candidates are ranked by, less being better: the divergence, or in old records the wrong answers."""
+        """The number that ranks candidates, smaller is better: divergence, or in old records the share of errors."""
         return 1 - self.share if self.divergence is None else self.divergence
 
     @property
@@ -78,7 +78,7 @@ class Candidate(Record):
         }
 
     def excess(self, limits: Limits) -> dict[str, float]:
-        """The limits on costs it misses, and by how much; in old records also that on the accuracy."""
+        """The limits on costs it misses, and by how much; in old records also the limit on accuracy."""
         accuracy = self.share if self.divergence is None else None
         return limits.excess(accuracy=accuracy, **self.costs)
 

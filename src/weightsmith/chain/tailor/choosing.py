@@ -1,13 +1,13 @@
 """Choose a candidate, and the order in which candidates are judged.
 
-With a limit on a cost the candidate nearest to the network, of those within all limits on costs, is taken and judged.
-With a limit on the accuracy alone the cheapest is wanted, and which ones hold is not known before they are judged. So
+With a limit on a cost, the candidate nearest to the network among those within all cost limits is taken and judged.
+With a limit on accuracy alone, the cheapest candidate that meets it is wanted, and only judging shows which ones do. So
 they are judged one after another, from the nearest to the network to the cheapest, each test at the full level, until
-one fails; the last that held is taken. The order is fixed before any judging row is looked at, so that the chance of
-taking a network that does not hold is at most the level, however many are judged (fixed-sequence testing: W. Maurer et
-al. 1995; for networks A. Angelopoulos et al., "Learn then test", Ann. Appl. Stat. 2025).
+one fails; the last that passed is taken. The order is fixed before any judging row is used, so the chance of taking a
+network that misses the limit is at most the level, however many are judged (fixed-sequence testing: W. Maurer et al.
+1995; for networks A. Angelopoulos et al., "Learn then test", Ann. Appl. Stat. 2025).
 
-A candidate misses the limits by Σ (cost/limit − 1), each where it is positive.
+A candidate misses the limits by Σ (cost/limit − 1) over the limits it exceeds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weightsmith.core.records import Record
 
 __all__ = ["LimitStatus", "Preference", "Relaxation", "relaxations", "unreachable"]
 
-_APART = 1.03  # energy of a spiking network on rows that were not measured, at most
+_APART = 1.03  # assumed largest ratio of a spiking network's energy on new rows to the measured one
 
 
 class LimitStatus(enum.Enum):
@@ -47,18 +47,18 @@ class Preference:
         return not self.spiking or candidate.steps is not None
 
     def missed(self, candidate: Candidate) -> dict[str, float]:
-        """The limits on costs it misses; a spiking network keeps a distance, as its energy differs from row to row."""
+        """The limits on costs it misses; spiking networks need a margin, as their energy differs from row to row."""
         if candidate.steps is None:
             return candidate.excess(self.limits)
         return dataclasses.replace(candidate, energy=_APART * candidate.energy).excess(self.limits)
 
     def key(self, candidate: Candidate) -> tuple[float, ...]:
-        """Smaller is better: what keeps to the limits on costs, and of these what is nearest to the network."""
+        """Sort key, smaller is better: the excess over the limits on costs, then the distance from the network."""
         missed = math.fsum(self.missed(candidate).values())
         return (float(missed > 0), missed, candidate.distance, candidate.energy, candidate.number)
 
     def best(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """The first in the order; None of none."""
+        """The best candidate, or None if there is none."""
         return min((found for found in candidates if self.allows(found)), key=self.key, default=None)
 
     def sequence(self, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -98,6 +98,6 @@ def relaxations(candidates: Sequence[Candidate], limits: Limits) -> tuple[Relaxa
 
 
 def unreachable(candidates: Sequence[Candidate], limits: Limits) -> tuple[str, ...]:
-    """The limits on costs that no candidate meets, whatever the others."""
+    """The limits on costs that no candidate meets, regardless of the other limits."""
     missed = [candidate.excess(limits) for candidate in candidates]
     return tuple(name for name in limits.costs if all(name in each for each in missed))

@@ -60,14 +60,14 @@ def judge(
     margin: float | None,
     progress: ProgressCallback | None = None,
 ) -> Judged:
-    """Judge the candidates in the order that the selection rows gave them, until one does not hold.
+    """Judge the candidates in the order given by the selection rows, until one fails.
 
-    The last that holds is the best; if the first does not, it is the best nevertheless: the nearest to the limits.
+    The last that passes is the best; if the first fails, it is still returned as the nearest to the limits.
     """
     candidates, limits = runner.candidates, preference.limits
     sequence = preference.sequence(candidates)
     if not sequence:
-        raise UsageError("no spiking network could be made of this one: leave spiking out")
+        raise UsageError("this network could not be converted to a spiking one: leave spiking out")
     if progress is not None:
         progress("judging: whole", 0, len(sequence) + 1)
     whole = runner.judged(candidates[0]).right
@@ -93,7 +93,7 @@ def concluded(
     settings: dict[str, Any],
     origin: Origin,
 ) -> TailorRecord:
-    """The record of a search whose best candidate gave the network ``made``."""
+    """The record of a search; ``made`` is the network of the best candidate."""
     architecture = architecture_of(runner.network)
     found = judged.of(judged.best)
     assert found is not None
@@ -140,7 +140,7 @@ def _rivals(runner: CandidateRunner, judged: Judged, preference: Preference) -> 
 
 
 def timeline(runner: CandidateRunner, preference: Preference) -> tuple[Moment, ...]:
-    """When, in CPU seconds of the search, which candidate became the best so far."""
+    """The candidates that became the best so far, with the CPU seconds of the search at which they did."""
     moments: list[Moment] = []
     for count, seconds in enumerate(runner.times, 1):
         best = preference.best(runner.candidates[:count])
@@ -158,8 +158,8 @@ def _notes(runner: CandidateRunner) -> tuple[str, ...]:
         notes.append(f"not counted in the energy: {', '.join(runner.uncounted[:3])}{more}")
     if runner.judged_before:
         notes.append(
-            f"candidates that the judging rows were asked about before, in other calls: {runner.judged_before}; "
-            "the more often they are asked, the less they prove"
+            f"other calls have judged {runner.judged_before} candidates on these judging rows before; "
+            "the more often the rows are used, the weaker the guarantee"
         )
     return tuple(notes)
 

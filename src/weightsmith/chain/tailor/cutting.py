@@ -1,7 +1,7 @@
 """Cut a network to any size in seconds: the sensitivities of its units are measured once, readers are refitted.
 
-What :func:`weightsmith.reduce` does with ``by="error"``, ``plan="error"`` and a least-squares refit, for several
-targets with one measurement of what each unit costs; and what ``recover="distill"`` does, if a step asks for it.
+The same as :func:`weightsmith.reduce` with ``by="error"``, ``plan="error"`` and a least-squares refit, but for several
+targets with one measurement of the units; a step may add the distillation of ``recover="distill"``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SENSED = 1000  # rows on which sensitivities are measured, at most: some of the
 
 
 class Cutter:
-    """Cuts of one network; nothing is measured before the first one is asked for."""
+    """Cuts of one network; nothing is measured before the first cut."""
 
     def __init__(self, network: nn.Module, data: Data, *, seed: int, batch: int, threads: int) -> None:
         self._network, self._data = network, data
@@ -39,7 +39,7 @@ class Cutter:
         self._outcomes: dict[str, Outcome] = {}
 
     def cut(self, step: PruningStep) -> nn.Module:
-        """The network cut to the target of ``step``, refitted, and distilled if it says so; no label is read."""
+        """The network cut to the target of ``step``, refitted, and distilled if it requires that; no label is read."""
         if step.target not in self._outcomes:
             self._outcomes[step.target] = self._refitted(Target.parse(step.target))
         found = self._outcomes[step.target]

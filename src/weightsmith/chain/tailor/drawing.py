@@ -1,4 +1,4 @@
-"""The figures of a search: what was kept and what is paid, and all candidates."""
+"""The figures of a search: accuracy and costs of the result, and all candidates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = {"params": "parameters", "macs": "operations", "bytes": "bytes", "energy
 
 
 def whole_cost(record: TailorRecord, cost: str) -> float | None:
-    """What the network that came in costs; None if an old record does not say."""
+    """The cost of the original network; None if an old record lacks it."""
     known = {"params": record.parameters, "macs": record.macs, "bytes": record.bytes, "energy": record.energy}
     return 1.0 if cost == "time" else known[cost]
 
@@ -36,7 +36,7 @@ def shares_of(record: TailorRecord, candidate: Candidate, judged: Judgement | No
 
 
 def taken_and_rivals(record: TailorRecord) -> list[tuple[Candidate, Judgement | None]]:
-    """The one taken, then the best of every other kind."""
+    """The chosen candidate, then the best of every other kind."""
     rivals = [each for each in record.alone if each.candidate not in (None, record.chosen)]
     return [
         (record.best, record.judged),
@@ -45,7 +45,7 @@ def taken_and_rivals(record: TailorRecord) -> list[tuple[Candidate, Judgement | 
 
 
 def draw_kept_of(record: TailorRecord) -> Figure:
-    """The accuracy that was kept and the costs that are left, beside the rivals and the limits."""
+    """The accuracy and the costs of the result, beside the rivals and the limits."""
     networks = [
         Tailor(
             f"taken: {candidate}" if number == 0 else _rival_name(candidate, judged),
@@ -61,7 +61,7 @@ def draw_kept_of(record: TailorRecord) -> Figure:
 
 
 def _rival_name(candidate: Candidate, judged: Judgement | None) -> str:
-    """A rival that was not judged is named with how often it answers as the network does."""
+    """The name of a rival; one that was not judged is named with its agreement with the network."""
     return str(candidate) if judged is not None else f"{candidate} (as the network: {100 * candidate.share:.0f} %)"
 
 
@@ -87,5 +87,5 @@ def draw_front_of(record: TailorRecord) -> Figure:
         energy=limits.energy,
         params=limits.params,
         met=record.met,
-        judged_by="accuracy" if record.labelled else "answers as the network’s",
+        judged_by="accuracy" if record.labelled else "agreement with the network",
     )

@@ -29,9 +29,9 @@ class Judgement(Record):
     """A candidate on the judging rows: its accuracy, its energy, and the comparison with the whole network.
 
     ``cost`` compares it with the whole network row by row (McNemar): its difference is a gain. ``missed`` are the
-    limits it misses by its estimate, and by how much; ``bound`` is what the rows do not exclude at the confidence asked
-    for: the least accuracy, or for a limit in points below the network the least difference to it (both exact,
-    :mod:`weightsmith.core.exact`). ``standing`` compares the two with the limit on the accuracy.
+    limits it misses by its estimate, and by how much; ``bound`` is the lower confidence bound of the accuracy, or for a
+    limit in points below the network, of the difference to it (both exact, :mod:`weightsmith.core.exact`). ``standing``
+    compares estimate and bound with the limit on the accuracy.
     """
 
     candidate: int
@@ -48,7 +48,7 @@ class Judgement(Record):
         return not self.missed
 
     def holds(self, margin: float | None) -> bool:
-        """Whether all limits are met, that on the accuracy with its interval if a ``margin`` is asked for."""
+        """Whether all limits are met; with a ``margin`` the bound of the accuracy must meet its limit."""
         return self.met and (margin is None or self.standing is not LimitStatus.ESTIMATE)
 
 
@@ -96,7 +96,7 @@ def judgement(
 
 
 def _bound(right: NDArray[np.bool_], cost: Comparison, limits: Limits, margin: float | None) -> float | None:
-    """The least accuracy, or the least difference, that the rows do not exclude at this confidence."""
+    """The lower confidence bound of the accuracy, or of the difference to the network."""
     if margin is None:
         return None
     if limits.points is None:

@@ -37,14 +37,14 @@ _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _ROUNDING = 1e-9
 _MANY = 10.0  # times the limit and more: a factor reads better than per cent
 COSTS = ("params", "macs", "bytes", "energy", "time")
-"""What is limited from above, in the order in which it is told."""
+"""The costs that can be limited, in the order in which they are shown."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Limits(Record):
     """The limits in absolute numbers; energy in picojoules per input, None for no limit.
 
-    ``points`` is how far, as a share, the accuracy may lie below the network's own; ``time`` a share of its time.
+    ``points`` is the largest loss of accuracy, as a share; ``time`` is a share of the network's own time.
     """
 
     accuracy: float | None = None
@@ -60,7 +60,7 @@ class Limits(Record):
     ) -> dict[str, float]:
         """The limits that a network of these values misses, and by how much; limits that are met are left out.
 
-        limit − accuracy, loss − points, and value/limit − 1 for the others; a value that is not known misses nothing.
+        limit − accuracy, loss − points, and value/limit − 1 for the others; an unknown value counts as met.
         """
         missed = {}
         if self.accuracy is not None and accuracy is not None and accuracy < self.accuracy:
@@ -91,7 +91,7 @@ class Amount(NamedTuple):
     is_share: bool
 
     def of(self, whole: float) -> float:
-        """In absolute numbers, for a network that has ``whole``."""
+        """The limit in absolute numbers for a network whose own value is ``whole``."""
         return self.value * whole if self.is_share else self.value
 
 
@@ -108,7 +108,7 @@ class Wanted(NamedTuple):
         given = {name: value for name, value in costs.items() if value is not None}
         if accuracy is None and not given:
             raise UsageError(
-                "a network is tailored to limits: give accuracy, params, macs, bytes, energy or time, at least one"
+                "tailoring needs a limit: give at least one of accuracy, params, macs, bytes, energy and time"
             )
         least, points = (None, None) if accuracy is None else _accuracy(accuracy)
         return cls(least, points, {name: _READERS[name](value) for name, value in given.items()})
@@ -126,7 +126,7 @@ class Wanted(NamedTuple):
         )
         for name, limit in limits.costs.items():
             if not limit > 0:
-                raise OptionError(f"{name} is limited to {limit}: no network has so little, give more than 0")
+                raise OptionError(f"{name} is limited to {limit}, which no network meets: give more than 0")
         return limits
 
 
@@ -196,7 +196,7 @@ def _amount(what: str, given: float | str, units: Mapping[str, float], otherwise
 
 
 def _parts(what: str, given: float | str) -> tuple[float, str]:
-    """The number and the unit behind it."""
+    """The number and the unit after it."""
     if isinstance(given, bool) or not isinstance(given, int | float | str):
         raise OptionError(f"{what} must be a number or text, not {given!r}")
     if not isinstance(given, str):

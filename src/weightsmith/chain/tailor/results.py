@@ -30,7 +30,7 @@ class Verdict(enum.Enum):
     BY_ESTIMATE = "met by the point estimate"
     """Met on the judging rows, but the interval of the accuracy reaches below the limit."""
     NOT_CONFIRMED = "not confirmed"
-    """The limits on costs are met, that on the accuracy is not on the judging rows."""
+    """The limits on costs are met, but the limit on the accuracy is missed on the judging rows."""
     NOT_MET = "not met"
     """No candidate meets all limits."""
 
@@ -59,10 +59,11 @@ class TailorRecord(Record):
 
     ``energy`` (picojoules per input, float32), ``macs``, ``parameters`` and ``bytes`` are those of the whole network.
     ``chosen`` is the number of the chosen candidate, ``whole`` the accuracy of the whole network on the judging rows,
-    ``alone`` the best of the other kinds. ``unreachable`` are limits that no candidate meets, whatever the others;
-    ``relaxations`` say to what one limit would have to be relaxed. ``refused`` are impossible configurations,
-    ``untried`` those that there was no time for. ``labelled`` says whether the selection rows were compared with their
-    labels, as searches before refits did, or with the answers of the network. ``judgements`` are all in their order.
+    ``alone`` the best of the other kinds. ``unreachable`` are limits that no candidate meets, regardless of the others;
+    ``relaxations`` give the value to which one limit would have to be relaxed. ``refused`` are impossible
+    configurations, ``untried`` those that the budget did not reach. ``labelled`` says whether the selection rows were
+    compared with their labels, as in older records, or with the answers of the network. ``judgements`` lists all
+    judgements in order.
     """
 
     settings: dict[str, Any]
@@ -101,7 +102,7 @@ class TailorRecord(Record):
 
     @property
     def met(self) -> bool:
-        """Whether the network found meets the limits on the judging rows, as surely as was asked for."""
+        """Whether the network found meets the limits on the judging rows, with the given confidence."""
         return self.verdict is Verdict.MET or (self.verdict is Verdict.BY_ESTIMATE and self.margin is None)
 
     @property
@@ -117,7 +118,7 @@ class TailorRecord(Record):
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """The best candidate after so many CPU seconds of the search."""
+    """The best candidate after a number of CPU seconds of the search."""
 
     seconds: float
     candidate: int
@@ -127,8 +128,8 @@ class Moment:
 class Tailored(Displayed):
     """A finished search: its record and the network, which is a spiking one if ``record.best.steps`` is a number.
 
-    If no network meets the limits, it is the nearest. ``timeline`` tells when which candidate became the best, and
-    ``seconds`` the CPU seconds of search and judging together.
+    If no network meets the limits, it is the nearest. ``timeline`` lists when each candidate became the best, and
+    ``seconds`` is the CPU time of search and judging together.
     """
 
     record: TailorRecord

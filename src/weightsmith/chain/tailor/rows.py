@@ -1,4 +1,4 @@
-"""The rows of a search, without overlap: unlabelled training rows, and rows that judge and are not looked at before.
+"""The rows of a search, without overlap: unlabelled training rows, and judging rows that are not used before.
 
 Of the training rows (1,000 at most) three quarters are *looked at*: sensitivities, refits, thresholds and ranges of
 activations come from them. On the rest, the *selection* rows, candidates are compared with the original network. No
@@ -41,7 +41,7 @@ class RowsUsed(Record):
 @dataclasses.dataclass(frozen=True)
 class Divided:
     """The data twice, with the same training rows: the test split of ``choosing`` holds the selection rows, that of
-    ``judging`` the others.
+    ``judging`` the judging rows.
     """
 
     choosing: Data
@@ -57,23 +57,23 @@ class Divided:
 
 
 def divided(given: Any, *, rows: int, test_rows: int | None, seed: int) -> Divided:
-    """The rows of ``given`` for each purpose, drawn by the seed: ``rows`` training rows, ``test_rows`` others to judge.
+    """The rows of ``given`` for each purpose, drawn by the seed: ``rows`` training rows, ``test_rows`` judging rows.
 
-    Without ``test_rows`` all rows of the split judge.
+    Without ``test_rows`` all rows of the split are judging rows.
     """
     known = load_all(given) if isinstance(given, str | Path | Source) else as_data(given)
     if known.kind is not Kind.CLASSES:
         raise DataMismatch(
-            f"{known.name} is {known.kind.value}, and rows of one class each are needed here: tailoring compares right "
-            "answers; reduce takes it"
+            f"{known.name} is {known.kind.value}, and rows of one class each are needed here: tailoring compares "
+            "accuracies; use reduce instead"
         )
     train = known.splits.get("train")
     judging_split = next((name for name in ("test", "validation") if name in known.splits), None)
     if train is None or judging_split is None:
         raise DataMismatch(
-            f"{known.name} has only {', '.join(known.splits)} rows: tailoring needs training rows (labels unread) and "
-            "others to judge by; --test 0.2 (in Python data.with_test(0.2)) sets some apart, if the network was not "
-            "trained on them: train it with the same"
+            f"{known.name} has only {', '.join(known.splits)} rows: tailoring needs training rows (without labels) and "
+            "others to judge by; --test 0.2 (in Python data.with_test(0.2)) holds some out: train the network with the "
+            "same option, so that it has not seen them"
         )
     if len(train) < _FEWEST:
         raise DataMismatch(f"{known.name} has {len(train)} training rows; at least {_FEWEST} are needed")

@@ -1,4 +1,4 @@
-"""Make candidates, measure them, and keep every result in a journal: a search that was stopped goes on."""
+"""Make candidates, measure them, and keep every result in a journal, so that a stopped search can resume."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class CandidateRunner:
         self.macs, self.uncounted = counted.total, counted.uncounted
         if not self.macs:
             raise UsageError(
-                "the network has no dense layer or convolution whose operations are counted: there is nothing to take "
-                "out and no energy to save"
+                "the network has no dense layer or convolution whose operations are counted: there is nothing to "
+                "remove and no energy to save"
             )
         self.parameters = sum(value.numel() for value in network.parameters())
         self.bytes = tensor_bytes(network)
@@ -119,7 +119,7 @@ class CandidateRunner:
         return self.find(config) is not None or any(refusal.way == config for refusal in self.refusals)
 
     def least(self, measure: Measure, multiple: int = 1) -> float:
-        """The share of the network that no cut can go below; 0 if none is possible, which trying one will tell."""
+        """The smallest share of the network that a cut can leave; 0 if no cut is possible, which trying one shows."""
         try:
             return self._cutter.least(measure, multiple)
         except (UsageError, DataMismatch):
@@ -174,13 +174,13 @@ class CandidateRunner:
         return sum(key.startswith(_JUDGED) and key not in self._asked for key in self._journal)
 
     def made(self, config: Configuration) -> nn.Module | SpikingNetwork:
-        """The network of a configuration: from memory, from its file, or made anew, the same each time."""
+        """The network of a configuration: from memory, from its file, or made again with the same result."""
         if config.key not in self._built:
             self._built[config.key] = self._make(config)
         return self._built[config.key]
 
     def written_as_onnx(self, config: Configuration, path: Path) -> tuple[str, ...]:
-        """Write an int8 network as onnxruntime's quantiser makes it of the same rows; a note of what came of it."""
+        """Write the int8 network that onnxruntime's quantiser makes from the same rows; return a note on it."""
         path.unlink(missing_ok=True)
         if config.numbers != "int8":
             return ()
@@ -266,7 +266,7 @@ class CandidateRunner:
                 return self._measured(config)
         except (UsageError, DataMismatch) as error:
             if config.kind == "whole" or isinstance(error, MissingExtra):
-                raise  # nothing else can work either; or the user can fix it, and it must not be written to the journal
+                raise  # no candidate can work, or the user can fix it: not written to the journal
             return {"refused": str(error)}
 
     def _measured(self, config: Configuration) -> dict[str, Any]:
@@ -303,7 +303,7 @@ class CandidateRunner:
         return torch.from_numpy(found.scores), spike_cost(network, found, counts, self.conditions.prices).energy
 
     def _priced(self, network: nn.Module, numbers: str) -> float:
-        """The energy of a network that does not spike, per input: its connections are counted as those of spikes."""
+        """The energy per input of a network that does not spike; connections are counted as in spiking networks."""
         return self.conditions.prices.of_run(numbers).mac * count_operations(network, self._example, zeros=False).total
 
     def _scores(self, network: nn.Module) -> Tensor:
@@ -311,7 +311,7 @@ class CandidateRunner:
 
     @functools.cached_property
     def _outputs(self) -> Tensor:
-        """What the whole network gives for the selection rows."""
+        """The outputs of the whole network for the selection rows."""
         return self._scores(self.network)
 
     @property
@@ -324,7 +324,7 @@ class CandidateRunner:
 
 
 def _nearest_divergence(expected: Tensor, given: Tensor) -> float:
-    """The divergence of outputs in their best scale: sums over the steps of a spiking network are not in logits."""
+    """The divergence of outputs after the best scaling: sums over the steps of a spiking network are not logits."""
     ours, theirs = (each.double() - each.double().mean(dim=1, keepdim=True) for each in (expected, given))
     norm = float(theirs.square().sum())
     return divergence(ours, theirs * (float((ours * theirs).sum()) / norm if norm else 0.0))

@@ -1,17 +1,17 @@
-"""What is tried, quick and safe first: each proposal follows from what the ones before it came to.
+"""The candidates to try, quick and safe ones first: each proposal follows from the results before it.
 
-A way to compute (float32, int8, spikes) has, on the whole network, a share e of its energy and b of its bytes. A limit
-on the energy then asks for a cut to limit/e of the operations, one on the bytes for limit/b of the parameters; limits
-on operations and parameters ask for themselves. So every way needs one cut, at most, and no search over sizes:
+On the whole network, a way to compute (float32, int8, spikes) takes a share e of the energy and b of the bytes. A limit
+on the energy then requires a cut to limit/e of the operations, a limit on the bytes a cut to limit/b of the parameters;
+limits on operations and parameters apply directly. So every way needs at most one cut, and no search over sizes:
 
     keep of the operations = min(limit on operations, limit on energy / e)
     keep of the parameters = min(limit on parameters, limit on bytes / b)
 
-If the best of these is a cut one whose answers on the selection rows differ from the network's on more rows than the
-limit on the accuracy allows, it is distilled as well: trained towards the network on the same unlabelled rows.
+If the best of these is a cut network that differs from the original on more selection rows than the limit on the
+accuracy allows, it is also distilled: trained to match the original on the same unlabelled rows.
 
-With a limit on the accuracy alone, cuts go down a ladder of sizes, in the way that costs least energy, until the
-answers on the selection rows differ by more than the limit allows.
+With a limit on the accuracy alone, ever smaller cuts are tried, in the way that costs least energy, until the answers
+on the selection rows differ by more than the limit allows.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["Search"]
 _LADDER = (0.85, 0.7, 0.55, 0.4, 0.3, 0.2)
 _FAST = 8  # channels in multiples of which a convolution runs fast
 _TRIED = 3  # cuts tried for one limit
-_SAFE = 0.995  # of the share asked for: what is counted otherwise (biases, norms) is not cut by the same share
-_A_STEP_MORE = 0.4  # of the energy of all steps, times their number: the first one costs most
+_SAFE = 0.995  # of the share needed: biases and norms are not cut by the same share
+_A_STEP_MORE = 0.4  # energy of one more step as a fraction of the mean energy of a step: the first one costs most
 _BELOW = 0.98  # of a share that was extrapolated
-_ASKED = 1e-4  # a share so near to a round one is that of the limit, but for whole numbers
+_ASKED = 1e-4  # a share this close to a round one is the limit's, up to the rounding to whole units
 _DIGITS = 1e4  # a share is a multiple of 1/10,000
-_NEAR = 0.02  # of the answers that may differ, where the accuracy has no limit
+_NEAR = 0.02  # share of the answers that may differ if the accuracy has no limit
 _DISTILL = "distill:epochs=4"
 _GRADED = tuple(Conversion("constant", "percentile", steps, None, "graded:5", "weights") for steps in (2, 3, 4))
 _SIGNED = tuple(Conversion("constant", "mse", steps, None, "if:signed=true", "weights") for steps in (4, 8, 16))
@@ -75,14 +75,14 @@ class Search:
         return ()
 
     def _so_far(self) -> str:
-        """The best so far, if it keeps to the limits on costs: what an interruption would give."""
+        """The best so far, if it meets the limits on costs: the result of an interruption now."""
         best = self.preference.best(self.runner.candidates)
         return f" (best so far: {best})" if best is not None and not self.preference.missed(best) else ""
 
     def _proposals(self) -> Iterator[tuple[str, Configuration]]:
         yield "whole", Configuration()
         rounded, plain = Configuration(numbers="int8"), Configuration()
-        yield "int8", rounded  # it stands beside every result
+        yield "int8", rounded  # shown beside every result
         if not self.limits.costs:
             yield from self._descent()
             return
@@ -90,7 +90,7 @@ class Search:
         yield from self._distilled()
 
     def _within(self, plain: Configuration, rounded: Configuration) -> Iterator[tuple[str, Configuration]]:
-        """What keeps to the limits on costs."""
+        """Configurations that meet the limits on costs."""
         if not self.preference.spiking:
             if {"energy", "bytes"} & set(self.limits.costs):
                 yield from self._cut_for(rounded)
@@ -114,7 +114,7 @@ class Search:
         yield "distilling", dataclasses.replace(best.way, cut=cut)
 
     def _conversions(self) -> Iterator[Conversion]:
-        """More steps as long as the energy allows it; where neurons with graded spikes are refused, signed ones."""
+        """More steps as long as the energy allows it; signed neurons if those with graded spikes are refused."""
         for family in (_GRADED, _SIGNED):
             known: list[Candidate] = []
             for conversion in family:
@@ -124,18 +124,18 @@ class Search:
                     break  # refused
                 known.append(found)
                 if not self.preference.spiking or self._too_dear(found):
-                    break  # as a rival one is enough
+                    break  # one is enough as a rival
             if known:
                 return
 
     def _too_dear(self, found: Candidate) -> bool:
-        """Whether a step more would be beyond the limit on the energy."""
+        """Whether one more step would exceed the limit on the energy."""
         if self.limits.energy is None or found.steps is None:
             return False
         return found.energy * (1 + _A_STEP_MORE / found.steps) > self.limits.energy
 
     def _cut_for(self, way: Configuration) -> Iterator[tuple[str, Configuration]]:
-        """The cut that ``way`` needs to keep to the limits, if it needs one; smaller ones while some are missed."""
+        """The cut that ``way`` needs to meet the limits, if any; smaller ones while a limit is missed."""
         whole = self.runner.find(way)
         if whole is None or not self.preference.missed(whole):
             return
@@ -155,7 +155,7 @@ class Search:
                 keep = _next_keep(*known[-2:])
 
     def _over(self, found: Candidate) -> float:
-        """By how much, at most, a candidate misses a limit on a cost."""
+        """The largest excess of a candidate over a limit on a cost."""
         return max(self.preference.missed(found).values(), default=0.0)
 
     def _needed(self, whole: Candidate) -> dict[Measure, float]:
@@ -219,9 +219,9 @@ class Search:
 
 
 def _next_keep(before: tuple[float, float], last: tuple[float, float]) -> float:
-    """The share at which the cost would be at its limit, on the line through two (share, miss); a little below it.
+    """The share at which the line through two (share, miss) reaches the limit, slightly reduced.
 
-    What is not cut in proportion (a first layer, scales, time that is spent elsewhere) makes the first cut miss.
+    Costs that do not shrink in proportion (a first layer, scales, time spent elsewhere) make the first cut miss.
 
     >>> round(_next_keep((1.0, 1.0), (0.6, 0.2)), 3)
     0.49

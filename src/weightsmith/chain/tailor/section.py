@@ -1,5 +1,4 @@
-"""The one description of a search for a network within limits: what came out, what it kept and cost, and the "
-"rivals."""
+"""The description of a search for a network within limits: the result, its accuracy and costs, and the rivals."""
 
 from __future__ import annotations
 
@@ -67,7 +66,7 @@ def tailor_section(result: Tailored | TailorRecord, name: str, *, kept: bool = T
 
 
 def short_section(record: TailorRecord, name: str) -> Section:
-    """What went in, what came out and what it cost, for the head of a page: three numbers and a picture."""
+    """The summary of a search for the head of a page: three numbers and a figure."""
     judged, rows = record.judged, record.judging
     shares = shares_of(record, record.best, judged)
     chips = (
@@ -76,10 +75,10 @@ def short_section(record: TailorRecord, name: str) -> Section:
             f"{percent(judged.accuracy.value)} of {counted(rows.rows, 'row')}, was {percent(record.whole.value)}",
         ),
         ("parameters", f"{percent(shares.get('parameters'))} of {record.parameters:,}"),
-        ("energy for an input", f"{percent(shares.get('energy'))} of {energy_text(record.energy)}"),
+        ("energy per input", f"{percent(shares.get('energy'))} of {energy_text(record.energy)}"),
     )
     lead = (
-        f"In: {short_network(record.network)}. Out: {record.best}. Asked for: {_limits_text(record)}. "
+        f"Original: {short_network(record.network)}. Result: {record.best}. Limits: {_limits_text(record)}. "
         f"{_opening(record)}; {changed(judged.cost)} on the same rows. {_rival(record)}"
     )
     return Section(f"In short: {name}", lead, (_kept(record),), chips)
@@ -95,7 +94,7 @@ def tailored_networks(record: TailorRecord, name: str) -> Iterator[KnownNetwork]
             digest=parent,
             name=f"network ({parent[:6]})",
             making="given",
-            operation="as it came",
+            operation="original",
             judged=Judged(record.whole, rows.split, rows.rows, data),
             parameters=record.parameters,
             macs=record.macs,
@@ -149,8 +148,8 @@ def _lead(record: TailorRecord) -> str:
         least = f"{points(judged.bound)} points" if record.limits.points is not None else percent(judged.bound)
         sure = f" (at least {least} at {100 * record.margin:g} %, exact)"
     return (
-        f"{_opening(record)}: {best}. It has {told} and {percent(shares.get('energy'))} of the float32 energy, and "
-        f"answers {accuracy(judged.accuracy, record.judging.rows, record.judging.split)} right, the network "
+        f"{_opening(record)}: {best}. It has {told} and {percent(shares.get('energy'))} of the float32 energy. Its "
+        f"accuracy is {accuracy(judged.accuracy, record.judging.rows, record.judging.split)}, that of the original "
         f"{percent(record.whole.value)}: {changed(judged.cost)}{sure}. {_rival(record)}"
     )
 
@@ -168,10 +167,10 @@ def _opening(record: TailorRecord) -> str:
 
 
 def _rival(record: TailorRecord) -> str:
-    """What the int8 network costs: it stands beside every result."""
+    """The cost of the int8 network, shown beside every result."""
     if record.best.kind == "int8":
-        tried = "of what was tried, nothing else stays" if record.untried else "neither cutting nor spikes stay"
-        return f"The int8 network wins: {tried} as near to the network within these limits."
+        tried = "no other network tried stays" if record.untried else "neither cutting nor spikes stay"
+        return f"The int8 network wins: {tried} as close to the original within these limits."
     found = next((each for each in record.candidates if each.kind == "int8"), None)
     if found is None:
         return ""
@@ -198,9 +197,9 @@ def _chips(result: Tailored | TailorRecord) -> tuple[tuple[str, str], ...]:
 
 
 def _notes(record: TailorRecord) -> list[Notes]:
-    lines = [f"No network that was tried keeps to the limit on {limit}." for limit in record.unreachable]
+    lines = [f"No network tried meets the limit on {limit}." for limit in record.unreachable]
     lines += [
-        f"{_relaxed(record, relaxed)} would do: {record.candidates[relaxed.candidate]}."
+        f"{_relaxed(record, relaxed)} would be enough: {record.candidates[relaxed.candidate]}."
         for relaxed in record.relaxations
     ]
     if record.untried:
@@ -227,7 +226,7 @@ def _concerns(record: TailorRecord) -> Iterator[str]:
     elif record.verdict is Verdict.NOT_CONFIRMED:
         yield f"the limit on the accuracy is missed on the judging rows: {missed_text(missed)}"
     else:
-        yield f"no network keeps to the limits; the nearest misses {missed_text(missed)}"
+        yield f"no network meets the limits; the nearest misses {missed_text(missed)}"
 
 
 def _advice(record: TailorRecord, kept: bool) -> Iterator[str]:
@@ -235,7 +234,7 @@ def _advice(record: TailorRecord, kept: bool) -> Iterator[str]:
         yield f"more judging rows than {record.judging.rows:,}, or --margin none: the estimate then suffices"
     for relaxed in record.relaxations[:2]:
         whole = whole_cost(record, relaxed.limit)
-        if whole and relaxed.to < whole:  # the network itself is no advice
+        if whole and relaxed.to < whole:  # the original network is not advice
             share = math.ceil(1000 * relaxed.to / whole) / 10  # as it can be typed
             yield f"--{relaxed.limit} {share:g}%: what the nearest network needs"
     lost = -100 * record.judged.cost.difference
@@ -243,7 +242,7 @@ def _advice(record: TailorRecord, kept: bool) -> Iterator[str]:
         more = "fine-tune:5" if record.best.way.cut is not None and record.best.way.cut.recover else "distill"
         yield f"a wider limit, or weightsmith reduce --recover {more}: {lost:.1f} points are lost without labels"
     elif record.verdict is Verdict.NOT_CONFIRMED:
-        yield f"a lower limit: the network itself is right in {percent(record.whole.value)}"
+        yield f"a lower limit: the original network has an accuracy of {percent(record.whole.value)}"
     if not kept:
         yield "--out FOLDER: the network was not kept"
 
@@ -262,7 +261,7 @@ def _kept(record: TailorRecord) -> Drawing:
         "that were tested, on rows not used for the choice; right, what each costs, relative to the original "
         "network (100 %)."
     )
-    return Drawing("Kept and paid", how, functools.partial(draw_kept_of, record), rounded(rows), file="kept.csv")
+    return Drawing("Accuracy and costs", how, functools.partial(draw_kept_of, record), rounded(rows), file="kept.csv")
 
 
 def _networks(record: TailorRecord) -> Table:
@@ -279,13 +278,13 @@ def _networks(record: TailorRecord) -> Table:
         Column("limits", "the limits it misses"),
     )
     whole = record.candidates[0]
-    rows = [_network_row(record, "as it came", whole, None, record.whole)]
+    rows = [_network_row(record, "original", whole, None, record.whole)]
     for number, (candidate, judged) in enumerate(taken_and_rivals(record)):
         name = f"{candidate} (taken)" if number == 0 else str(candidate)
         rows.append(_network_row(record, name, candidate, judged, None if judged is None else judged.accuracy))
     caption = (
         f"Accuracies on {counted(record.judging.rows, 'row')} ({record.judging.split}) with 95 % Wilson intervals; "
-        "only what could be taken was judged. Energy is that of arithmetic, relative to the network in float32."
+        "only candidates that could be chosen were judged. Energy counts arithmetic, relative to the float32 network."
     )
     return Table("Networks", columns, tuple(rows), caption, file="networks.csv")
 
@@ -334,19 +333,19 @@ def _timeline(result: Tailored) -> Table:
                 Shown(found.energy_share, percent(found.energy_share)),
             )
         )
-    return Table("Time line", columns, tuple(rows), file="timeline.csv", detail=True)
+    return Table("Timeline", columns, tuple(rows), file="timeline.csv", detail=True)
 
 
 def _candidates(record: TailorRecord) -> Table:
     columns = (
-        Column("network", "what was done to the one that came in"),
+        Column("network", "what was done to the original network"),
         Column("divergence", "squared distance of its outputs, as a share of their variance", numeric=True),
         Column("agreement", f"with the network on {record.selection.rows:,} rows", numeric=True),
-        Column("energy", "for an input", numeric=True),
+        Column("energy", "per input", numeric=True),
         Column("share of energy", numeric=True),
         Column("parameters", numeric=True),
         Column("operations", numeric=True),
-        Column("misses", "the limits on costs it does not keep to"),
+        Column("misses", "the limits on costs it misses"),
     )
     rows = tuple(
         (
@@ -373,7 +372,7 @@ def _facts(record: TailorRecord) -> Facts:
             ("judging rows", record.judging),
         )
     ]
-    after = [("SHA-256 of the network that came out", record.result)]
+    after = [("SHA-256 of the resulting network", record.result)]
     return facts_of(record.settings, record.origin, before=[("network", record.network), *rows], after=after)
 
 

@@ -1,4 +1,4 @@
-"""Tailor: the network that keeps to limits on accuracy, size, operations, bytes, energy or time."""
+"""Tailor: find a network within limits on accuracy, size, operations, bytes, energy or time."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def tailor(
     ``accuracy`` is a share of right answers (90, ``"90%"``, 0.9) or points below the network's own (-2); the other
     limits are shares of the network's own costs (``"75%"``) or amounts. With a limit on a cost, the network that stays
     nearest to the original within it is taken; with one on the accuracy alone, the one of least energy. At most
-    ``rows`` training rows are looked at, without their labels: sensitivities are measured once, what reads removed
-    units is refitted in closed form, a cut that loses too much is trained towards the network for a few passes, and
-    candidates are ranked by how far their outputs move. Then the best is judged
-    on the test rows (``test_rows`` of them; None: all), which nothing has looked at before: the limit on the accuracy
-    must hold with confidence ``margin``, by the exact binomial, paired with the network where it is relative to it.
+    ``rows`` training rows are used, without their labels: sensitivities are measured once, the layers that read removed
+    units are refitted in closed form, a cut that loses too much is distilled from the network for a few passes, and
+    candidates are ranked by how far their outputs move. Then the best is judged on the test rows (``test_rows`` of
+    them; None: all), which were not used before: the limit on the accuracy must hold with confidence ``margin``, by the
+    exact binomial, paired with the network where the limit is relative to it.
 
-    Energy is relative to the float32 network. int8 is among the candidates and stands beside every result;
+    Energy is relative to the float32 network. int8 is among the candidates and shown beside every result;
     ``spiking=True`` takes spiking networks only.
 
     An interruption (Ctrl-C) ends the search, and the best so far is judged. With ``out``, a folder, every candidate is
@@ -170,7 +170,7 @@ def _network(given: Any) -> nn.Module:
     if isinstance(given, nn.Module):
         return copied(given).eval()
     if isinstance(given, SpikingNetwork) or (isinstance(given, str | Path) and is_spiking(given)):
-        raise UsageError("this is a spiking network already; tailor begins with the network that it came from")
+        raise UsageError("this is a spiking network already: tailor the network it was converted from")
     if not isinstance(given, str | Path):
         raise UsageError(f"a network is a module, a training run, a file or a folder, not {type(given).__name__}")
     return load(given).eval()
@@ -185,7 +185,7 @@ def _working_folder(out: str | Path | None) -> Iterator[Path]:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file; out is a folder")
         if results and not (folder / "journal.jsonl").exists():
-            raise UsageError(f"{folder} holds {results[0]} of something else, which would be lost; give another folder")
+            raise UsageError(f"{folder} holds another {results[0]}, which would be overwritten; give another folder")
         yield folder
         return
     with tempfile.TemporaryDirectory(prefix="weightsmith-tailor-") as temporary:

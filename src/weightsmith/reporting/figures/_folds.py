@@ -70,7 +70,7 @@ def _grouped(
             fault = f"{row.units} of {row.hidden} units and {row.test_accuracy} % right"
             raise UsageError(f"{name}: a reduced network cannot have {fault}")
         if (one := (name, position, row.fold, row.repeat)) in seen:
-            fault = f"fold {row.fold} of repeat {row.repeat} comes twice at {position:g}"
+            fault = f"fold {row.fold} of repeat {row.repeat} occurs twice at {position:g}"
             raise UsageError(f"{name}: {fault}; draw one study, and one variant of a method, at a time")
         seen.add(one)
         series.setdefault(name, {}).setdefault(position, []).append(row)
@@ -81,7 +81,7 @@ def curve_of(cells: Cells, what: str) -> Curve:
     """The curve of one attribute of the rows, ``test_accuracy`` or ``units``.
 
     With J values of standard deviation s over k folds, the standard error of their mean is s·√(1/J + 1/(k − 1)), where
-    1/(k − 1) is the size of a fold by that of the rest. Values of a single fold, repeated, share no rows: s/√J.
+    1/(k − 1) is the size of a fold over that of the rest. Values of a single fold, repeated, share no rows: s/√J.
     """
     points = []
     for position, rows in cells.items():
@@ -93,13 +93,13 @@ def curve_of(cells: Cells, what: str) -> Curve:
 
 
 def over_what(series: Mapping[str, Cells]) -> str:
-    """A text that says what the means are over."""
+    """A text that says over what the means are taken."""
     cells = [rows for found in series.values() for rows in found.values()]
     folds = len({row.fold for rows in cells for row in rows})
     repeats = len({row.repeat for rows in cells for row in rows})
     fewest = min(map(len, cells))
     text = f"mean over {folds} fold{'s' * (folds > 1)}" + (f" × {repeats} repeats" if repeats > 1 else "")
-    return text if fewest == folds * repeats else f"{text} (at some places only {fewest})"
+    return text if fewest == folds * repeats else f"{text} (only {fewest} at some points)"
 
 
 def positions_of(series: Mapping[str, Cells]) -> list[float]:

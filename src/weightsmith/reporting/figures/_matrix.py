@@ -37,7 +37,7 @@ class MatrixWords(NamedTuple):
 def draw_matrix(
     cells: NDArray[np.int64], names: Sequence[str], words: MatrixWords, *, further: str | None = None
 ) -> Figure:
-    """Counts by class and class; ``further`` labels a last column that is no class, separated by a line."""
+    """Counts by class and class; ``further`` labels a last column that is not a class, separated by a line."""
     from matplotlib.ticker import MaxNLocator
 
     count, apart = len(cells), cells.copy()
@@ -88,7 +88,7 @@ def _write_numbers(axes: Axes, cells: NDArray[np.int64], apart: NDArray[np.int64
 
 
 def _name(axis: Axis, names: Sequence[str], *, upright: bool, last: bool = False) -> None:
-    """Label every class, or some of many, and always the ``last`` one if that is no class."""
+    """Label every class, or some of many, and always the ``last`` one if that is not a class."""
     step = 10 ** math.ceil(math.log10(max(len(names) - 1, 1) / _NAMED)) if len(names) > _NAMED + 1 else 1
     positions = [*range(0, len(names), step)]
     if last and positions[-1] < len(names) - 1:

@@ -58,7 +58,7 @@ def draw_angles(degrees: NDArray[np.floating[Any]], *, layer: str, threshold: fl
         bar.set_ticks(sorted({*near, *free}), labels=[f"{tick:g}" for tick in sorted({*near, *free})])
         _name_units(axes.xaxis, order, 90 if len(order) > 20 else 0)
         _name_units(axes.yaxis, order, 0)
-        square = f";\na cell is {size} × {size} of them, by the pair furthest from 90°" if size > 1 else ""
+        square = f";\neach cell shows {size} × {size} of them by the pair furthest from 90°" if size > 1 else ""
         axes.set_xlabel(_units_text(angles) + square)
         _head(figure, axes, layer, _pairs_text(angles, threshold))
     return figure
@@ -74,7 +74,7 @@ def draw_dendrogram(degrees: NDArray[np.floating[Any]], *, layer: str, threshold
     """
     angles = _checked(degrees, layer, threshold)
     if len(angles) < 2:
-        raise UsageError(f"{layer}: a single unit has no other to be joined with; a dendrogram needs two or more")
+        raise UsageError(f"{layer}: a dendrogram needs at least two units, not one")
     with house_style():
         from matplotlib.collections import LineCollection
 
@@ -106,13 +106,13 @@ def _checked(degrees: NDArray[np.floating[Any]], layer: str, threshold: float | 
     """A checked copy of the angles."""
     angles = np.array(degrees, np.float64)
     if angles.ndim != 2 or angles.shape[0] != angles.shape[1] or not angles.size:
-        raise UsageError(f"{layer}: angles are a matrix of units by units, not of shape {angles.shape}")
+        raise UsageError(f"{layer}: angles must be a matrix of units by units, not of shape {angles.shape}")
     if not np.isfinite(angles).all() or angles.min() < 0 or angles.max() > 180:
-        raise UsageError(f"{layer}: angles lie between 0 and 180 degrees, not all of these do")
+        raise UsageError(f"{layer}: all angles must lie between 0 and 180 degrees")
     if not np.allclose(angles, angles.T, atol=1e-3):
-        raise UsageError(f"{layer}: the angle of two units cannot depend on their order, and here it does")
+        raise UsageError(f"{layer}: the matrix of angles must be symmetric")
     if threshold is not None and not 0 < threshold <= 90:
-        raise UsageError(f"{layer}: a threshold lies above 0 and is at most 90 degrees, not {threshold:g}")
+        raise UsageError(f"{layer}: the threshold must be above 0 and at most 90 degrees, not {threshold:g}")
     return angles
 
 
@@ -188,4 +188,4 @@ def _name_units(axis: Axis, order: NDArray[np.intp], rotation: int) -> None:
 
 def _units_text(angles: _Numbers) -> str:
     plain = f"{len(angles):,} unit{'s' * (len(angles) > 1)}"
-    return plain if len(angles) == 1 else f"{plain}, near ones side by side"
+    return plain if len(angles) == 1 else f"{plain}, similar ones side by side"

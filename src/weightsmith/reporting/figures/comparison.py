@@ -27,15 +27,13 @@ def comparison_figure(comparison: GradeComparison, measures: Sequence[str] | Non
     Kendall's τ: −1 if the smaller value always has the higher accuracy, as is claimed.
     """
     if comparison.accuracy is None:
-        raise UsageError(
-            "the comparison has no accuracies: give compare(networks, accuracy=…) to draw measures by them"
-        )
+        raise UsageError("the comparison has no accuracies to draw measures against: use compare(networks, accuracy=…)")
     chosen = contest_measures(comparison) if measures is None else [comparison.measure(name) for name in measures]
     if not chosen:
         raise UsageError("no α-hat and no norm has a value for two networks: there is nothing to draw")
     empty = [measure.name for measure in chosen if all(value is None for value in measure.values)]
     if empty:
-        raise UsageError(f"{empty[0]}: no network has a value that could be drawn")
+        raise UsageError(f"{empty[0]}: no network has a value to draw")
     labels = network_labels(comparison.names)
     with house_style():
         figure = blank_figure(1.0 + 2.3 * len(chosen), 3.0)

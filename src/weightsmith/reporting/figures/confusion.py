@@ -33,8 +33,8 @@ def confusion_figure(evaluation: Evaluation) -> Figure:
     if not cells.any():
         raise UsageError("no image has a prediction: there is no confusion to draw")
     wrong = int(cells.sum() - cells.trace())
-    title = f"{wrong:,} of {int(cells.sum()):,} images are taken for another class"
-    words = MatrixWords(title, "class of the image", "class by the network", "images taken for another class")
+    title = f"{wrong:,} of {int(cells.sum()):,} images are misclassified"
+    words = MatrixWords(title, "true class", "predicted class", "misclassified images")
     return draw_matrix(cells, evaluation.classes, words)
 
 
@@ -58,7 +58,7 @@ def recall_figure(evaluation: Evaluation) -> Figure:
         overall = 100 * evaluation.accuracy.value
         axes.axhline(overall, color=ORANGE, linewidth=1.0, linestyle=(0, (4, 3)), label=f"accuracy {overall:.1f} %")
         axes.set_ylim(min(0.0, *recalls) if min(recalls) < 50 else None, 101.5)
-        axes.set_ylabel("found (% of the class)")
+        axes.set_ylabel("recall (% of the class)")
         _name_classes(axes, evaluation.classes)
         figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=2)
     return figure

@@ -34,7 +34,7 @@ _EDGE = 0.035  # fraction of the height: marks of layers without an α
 def alpha_figure(grades: Grades | Sequence[Grades]) -> Figure:
     """α of every layer with its interval, over the bands of the verdicts.
 
-    Layers are in the order of the file or module, which some files sort by name: it need not be that of depth.
+    Layers are in the order of the file or module; some files sort layers by name, so it need not be the depth.
     The shape of a mark is the layer's verdict. A layer without a fit is hollow at the lower edge with its status.
     Several networks differ by colour and line style; those with the same layers share their positions,
     otherwise each network is stretched over the same width.
@@ -143,7 +143,7 @@ def _name_layers(axes: Axes, networks: Sequence[Grades]) -> None:
     layers = networks[0].layers
     if not _aligned(networks):
         axes.set_xlim(0, 100)
-        axes.set_xlabel("place in the order of the file or module (% of the layers of each network)")
+        axes.set_xlabel("position in the file or module (% of the layers of each network)")
         return
     count = len(layers)
     step = math.ceil(count / _MOST_NAMES)
@@ -201,9 +201,7 @@ def alpha_histogram(grades: Grades | Sequence[Grades]) -> Figure:
     networks = several(grades)
     found = [[layer.alpha for layer in network.layers if layer.alpha is not None] for network in networks]
     if not any(found):
-        raise UsageError(
-            f"{', '.join(network.source for network in networks)}: no layer has an α that could be counted"
-        )
+        raise UsageError(f"{', '.join(network.source for network in networks)}: no layer has an α to count")
     labels = network_labels([network.source for network in networks])
     highest = max(map(max, filter(None, found)))
     last = min(max(_LEAST, math.ceil(highest)), _LAST)

@@ -22,14 +22,14 @@ __all__ = ["PANELS", "checkpoint_epochs", "epochs_figure", "epochs_rows"]
 
 PANELS = ("alpha", "stable_rank", "lambda_max")
 _LABELS = {"alpha": "α", "stable_rank": "stable rank", "lambda_max": "λ_max"}
-_NAMED = 8  # layers up to which each has a colour and a name; of more the median stands out
+_NAMED = 8  # layers up to which each has a colour and a name; with more, only the median stands out
 _NUMBER = re.compile(r"(\d+)(?!.*\d)")
 
 
 def checkpoint_epochs(networks: Sequence[Grades]) -> tuple[int, ...] | None:
-    """The epoch of each network if they are checkpoints of one run: one name but for its last number, equal layers.
+    """The epoch of each network if they are checkpoints of one run: names that differ in the last number, equal layers.
 
-    ``epoch-0005.safetensors`` and ``epoch-0010.safetensors`` are, and so are ``step_100`` and ``step_2000``.
+    Examples are ``epoch-0005.safetensors`` and ``epoch-0010.safetensors``, or ``step_100`` and ``step_2000``.
     """
     found = [_NUMBER.search(label) for label in network_labels([network.source for network in networks])]
     numbers = [int(match.group()) for match in found if match is not None]
@@ -84,7 +84,7 @@ def _panel(axes: Axes, name: str, epochs: list[int], layers: list[str], ordered:
             axes.plot(epochs, line, color=GREY, linewidth=0.5, alpha=0.5)
     at_epoch = [[value for value in column if value is not None] for column in zip(*table, strict=True)]
     middle = [statistics.median(values) if values else float("nan") for values in at_epoch]
-    # Wide and pale behind lines that have names; the one dark line among grey ones.
+    # The median is wide and pale behind named lines, and the one dark line among grey ones.
     width, opacity = (4.0, 0.25) if len(layers) <= _NAMED else (1.8, 1.0)
     axes.plot(epochs, middle, color=INK, linewidth=width, alpha=opacity, label=f"median of {len(layers)} layers")
     axes.set_ylabel(_LABELS[name])
@@ -94,7 +94,7 @@ def _ordered(networks: Sequence[Grades]) -> list[tuple[int, Grades]]:
     epochs = checkpoint_epochs(networks)
     if epochs is None:
         raise UsageError(
-            "these are no checkpoints of one run: their names must differ in their last number alone, as in "
+            "these are not checkpoints of one run: their names must differ only in the last number, as in "
             "epoch-0001.safetensors, and their layers must be the same"
         )
     return sorted(zip(epochs, networks, strict=True), key=lambda pair: pair[0])

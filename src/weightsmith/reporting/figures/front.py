@@ -32,7 +32,7 @@ _SMALLEST, _LARGEST = 6.0, 60.0  # areas of markers, in square points
 
 @dataclasses.dataclass(frozen=True)
 class FrontDot:
-    """A network: its kind, accuracy with interval (shares), energy for an input in picojoules, and parameters."""
+    """A network: its kind, accuracy with interval (shares), energy per input in picojoules, and parameters."""
 
     kind: str
     accuracy: float
@@ -57,7 +57,7 @@ def draw_tailoring(
 
     Faint networks are dominated in all three; the stairs are the best accuracy for at most that much on the
     axis. Lines are the limits, and networks that meet both of a panel lie in the shaded corner. ``met`` says whether
-    the marked network meets all of them, ``judged_by`` what the share on the vertical axis is.
+    the marked network meets all of them, ``judged_by`` names the share on the vertical axis.
     """
     if not dots:
         raise UsageError("there are no networks to draw")
@@ -94,13 +94,13 @@ def _panel(axes: Axes, dots: Sequence[FrontDot], positions: Sequence[float], are
         # The whole network is the reference of all others, dominated or not.
         solid = np.array([dot.kind == kind and (dot.on_front or kind == "whole") for dot in dots])
         faint = np.array([dot.kind == kind for dot in dots]) & ~solid
-        pale: dict[str, Any] = {"alpha": 0.22, "linewidth": 0, "zorder": 2, "label": shown(f"{kind}, beaten", 42)}
+        pale: dict[str, Any] = {"alpha": 0.22, "linewidth": 0, "zorder": 2, "label": shown(f"{kind}, dominated", 42)}
         full: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4, "zorder": 3, "label": shown(kind, 34)}
         for chosen, look in ((faint, pale), (solid, full)):
             if chosen.any():
                 axes.scatter(x[chosen], y[chosen], s=size[chosen], color=colour, marker=shape, **look)
     steps = _stairs(x, y)
-    axes.plot(*steps, color=GREY, linewidth=1.0, drawstyle="steps-post", zorder=1, label="best for at most so much")
+    axes.plot(*steps, color=GREY, linewidth=1.0, drawstyle="steps-post", zorder=1, label="best up to this cost")
     axes.margins(x=0.06, y=0.08)
     readable_ticks(axes.xaxis)
 
@@ -155,7 +155,7 @@ def _legend(figure: Figure, axes: Axes, dots: Sequence[FrontDot]) -> None:
         marks[shown(kind, 34)] = Line2D([], [], color=colour, marker=shape, linestyle="none", markersize=5)
     handles, names = axes.get_legend_handles_labels()
     drawn = dict(zip(names, handles, strict=True))
-    marks |= {name: handle for name, handle in drawn.items() if name not in marks and not name.endswith(", beaten")}
+    marks |= {name: handle for name, handle in drawn.items() if name not in marks and not name.endswith(", dominated")}
     figure.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=columns([*marks], 7.4))
 
 

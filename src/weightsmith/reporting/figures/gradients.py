@@ -91,7 +91,7 @@ def _draw(
     *,
     limits: tuple[float | None, float],
 ) -> bool:
-    """Draw a line per probe, with the verdict's mark on the last value of each layer; whether any mark is hollow."""
+    """Draw a line per probe, with the verdict's mark on each layer's last value; return whether any mark is hollow."""
     hollow = False
     axes.set_yscale("log")
     axes.minorticks_off()

@@ -98,7 +98,7 @@ def law_text(layer: LayerGrade) -> str:
 def head(figure: Figure, axes: Axes, layer: LayerGrade) -> None:
     """The name of the layer above the figure, and the law above its first axes."""
     figure.suptitle(shown(layer_label(layer), 56), x=0.01, ha="left", fontsize=9, fontweight="bold")
-    # A given height saves matplotlib a search: a fifth of the time of a figure.
+    # A fixed height saves matplotlib a search, a fifth of the time of a figure.
     axes.set_title(shown(law_text(layer), 96), y=1.0, fontsize=7.5, fontweight="normal")
 
 

@@ -91,11 +91,11 @@ def draw_networks(
                 axes.plot(*zip(*lines[-1], strict=True), color=GREY, linewidth=0.7, alpha=0.6, zorder=1)
         axes.margins(x=0.12, y=0.10)
         _logarithmic_if_wide(axes, [x for x, _ in positions])
-        axes.set_xlabel("parameters" if against == "parameters" else f"energy for an image ({unit})")
+        axes.set_xlabel("parameters" if against == "parameters" else f"energy per image ({unit})")
         axes.set_ylabel(f"{metric} (%), bars: {100 * marks[0].accuracy.confidence:g} % intervals")
         used = [making for making in _LOOKS if any(mark.making == making for mark in marks)]
         entries = [
-            {"label": "as it came" if each == "given" else each, "color": _LOOKS[each][0], "marker": _LOOKS[each][1]}
+            {"label": "original" if each == "given" else each, "color": _LOOKS[each][0], "marker": _LOOKS[each][1]}
             for each in used
         ]
         legend(figure, [{**entry, "linestyle": ""} for entry in entries])
@@ -114,7 +114,7 @@ def draw_ancestry(branches: Sequence[Branch]) -> Figure:
     :mod:`weightsmith.networks.family`.
     """
     if not branches:
-        raise UsageError("there are no networks: no ancestry can be drawn")
+        raise UsageError("there are no networks: there is no ancestry to draw")
     count = len(branches)
     with house_style():
         figure = blank_figure(_WIDTH, 0.26 * count + 0.2)

@@ -105,13 +105,13 @@ def draw_sizes(
     """Accuracy (or another ``metric``) with its interval against the share of remaining parameters, a line per method.
 
     ``rows[label]`` holds (share from 0 to 1, accuracy, low, high), accuracies in percent; ``whole`` is the accuracy of
-    the network before, ``intervals`` describes low and high. Equal shares are drawn slightly offset.
+    the unreduced network, ``intervals`` describes low and high. Equal shares are drawn slightly offset.
     """
     if not rows or not all(rows.values()):
         raise UsageError("every method needs at least one (share, accuracy, low, high) to be drawn")
     for label, points in rows.items():
         if wrong := [share for share, *_ in points if not 0 < share <= 1]:
-            raise UsageError(f"{label}: a share of parameters lies above 0 and is at most 1, not {number(wrong[0])}")
+            raise UsageError(f"{label}: a share of parameters must be above 0 and at most 1, not {number(wrong[0])}")
     shares = [100 * share for points in rows.values() for share, *_ in points]
     with house_style():
         figure, (axes,) = new_figure(5.5, 3.6)
@@ -174,7 +174,7 @@ def draw_sites(sites: Sequence[SiteReduction]) -> Figure:
     marked.
     """
     if not sites:
-        raise UsageError("the reduction has no layers whose units could go: there is nothing to draw")
+        raise UsageError("the reduction has no layers whose units can be removed: there is nothing to draw")
     gone = [gone_by_reason(site) for site in sites]
     total = sum((Counter(found) for found in gone), Counter[str]())
     common = sorted(total, key=lambda reason: (-total[reason], reason))

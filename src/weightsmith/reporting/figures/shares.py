@@ -69,7 +69,7 @@ def shares_figure(grades: Grades) -> Figure:
 
 
 def _is_judged(layer: LayerGrade) -> bool:
-    """Whether the shares of a layer are what its verdict rests on."""
+    """Whether the verdict of a layer is based on its shares."""
     rejected = layer.goodness is not None and layer.goodness.rejected
     is_noise = layer.verdict.kind is VerdictKind.NO_HEAVY_TAIL
     return layer.shares is not None and layer.interval is not None and not rejected and not is_noise

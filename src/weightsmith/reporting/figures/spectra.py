@@ -222,7 +222,7 @@ def cut_figure(layer: LayerGrade) -> Figure:
     """
     if layer.fit is None:
         status = layer.status.value
-        raise UsageError(f"{layer_label(layer)}: no λ_min was chosen that could be drawn, its status is {status!r}")
+        raise UsageError(f"{layer_label(layer)}: there is no λ_min to draw, its status is {status!r}")
     scan = drawn_cuts(layer)
     with house_style():
         figure, (upper, lower) = new_figure(5.5, 4.2, 2)

@@ -40,8 +40,8 @@ class StudyFigure:
 def figures_of_study(study: Study) -> list[StudyFigure]:
     """The figures that apply to a study; each is drawn on demand.
 
-    A sweep takes three or more methods that differ in angle or penalty alone; accuracy and final size against the
-    initial size take several sizes, or one, as points, where there is no sweep to draw.
+    A sweep needs three or more methods that differ only in angle or penalty. Accuracy and final size against the
+    initial size need several sizes; a single size is drawn as points if there is no sweep.
     """
     methods = tuple(dict.fromkeys(row.method for row in study.rows))
     found: list[StudyFigure] = []

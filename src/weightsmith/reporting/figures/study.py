@@ -3,7 +3,7 @@
 They are figures 1, 3, 4 and 5 of S. Tanovic, "Comparison of distinctiveness pruning and genetic algorithms for the
 reduction of a fully trained neural network", with the spread that the paper leaves out. For J values x̄ ± s over k
 folds, bands are ± s, and the error bars of accuracies ± s·√(1/J + 1/(k − 1)): the training rows of two folds are mostly
-the same, so that s/√J would be too small (Nadeau and Bengio, Machine Learning 52 (2003) 239).
+the same, so s/√J would be too small (Nadeau and Bengio, Machine Learning 52 (2003) 239).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a tailored network keeps and what it costs, beside the network that it came from and its rivals."""
+"""The accuracy and the costs of a tailored network, beside the original network and its rivals."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Tailor:
 
 
 def draw_kept_and_cost(whole: Interval, networks: Sequence[Tailor], limits: dict[str, float] | None = None) -> Figure:
-    """Accuracies with their intervals (left), and costs as shares of the network that came in (right).
+    """Accuracies with their intervals (left), and costs as shares of the original network (right).
 
-    The first of ``networks`` is the one that came out. ``limits`` are shares by the same names, drawn as lines.
+    The first of ``networks`` is the result. ``limits`` are shares by the same names, drawn as lines.
     """
     if not networks:
         raise UsageError("there are no networks to draw")
@@ -50,7 +50,7 @@ def draw_kept_and_cost(whole: Interval, networks: Sequence[Tailor], limits: dict
 
 
 def _accuracies(axes: Axes, whole: Interval, networks: Sequence[Tailor]) -> None:
-    judged = [("as it came", whole, INK)]
+    judged = [("original", whole, INK)]
     judged += [
         (each.name, each.accuracy, colour)
         for each, colour in zip(networks, _cycle(len(networks)), strict=True)
@@ -64,7 +64,7 @@ def _accuracies(axes: Axes, whole: Interval, networks: Sequence[Tailor]) -> None
     axes.set_yticks(range(len(judged)), [shown(name.partition(":")[0], 22) for name, _, _ in judged])
     axes.set_ylim(len(judged) - 0.4, -0.8)
     axes.margins(x=0.18)
-    axes.set(xlabel="right answers (%), 95 % intervals", title="accuracy kept")
+    axes.set(xlabel="accuracy (%), 95 % intervals", title="accuracy")
 
 
 def _costs(axes: Axes, networks: Sequence[Tailor], costs: Sequence[str], limits: dict[str, float]) -> None:
@@ -82,7 +82,7 @@ def _costs(axes: Axes, networks: Sequence[Tailor], costs: Sequence[str], limits:
     axes.set_yticks([place + (1 - step) / 2 for place in range(len(costs))], list(costs))
     axes.set_ylim(len(costs), -0.2)
     axes.set_xlim(0, 125)
-    axes.set(xlabel="share of the original network (%); red: the limit", title="what it costs")
+    axes.set(xlabel="share of the original network (%); red: the limit", title="cost")
 
 
 def _cycle(count: int) -> list[str]:

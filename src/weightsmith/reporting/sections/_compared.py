@@ -135,14 +135,16 @@ def _conversions(several: Sequence[tuple[str, SpikeRecord]]) -> Iterator[Part]:
 def _conversion_table(several: Sequence[tuple[str, SpikeRecord]]) -> Table:
     columns = (
         Column("run"),
-        Column("settings", "neuron, input, thresholds, and what else was asked for"),
+        Column("settings", "neuron, input, thresholds, and other options"),
         Column("steps", numeric=True),
         Column("accuracy", "after the last step, with its interval", numeric=True),
-        Column("change", "points of accuracy against the network it came from, on the same images", numeric=True),
+        Column(
+            "change", "points of accuracy against the network it was converted from, on the same images", numeric=True
+        ),
         Column("p", HOLM, numeric=True),
-        Column("steps needed", f"from where on it is at most {_CLOSE:g} points worse than its network", numeric=True),
-        Column("energy", "for an image", numeric=True),
-        Column("of its network", "its energy over that of the network it came from", numeric=True),
+        Column("steps needed", f"from which on it is at most {_CLOSE:g} points worse than its network", numeric=True),
+        Column("energy", "per image", numeric=True),
+        Column("of its network", "energy ÷ that of the network it was converted from", numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     ps = holm([record.decisions.cost.p for _, record in several])

@@ -1,7 +1,7 @@
 """Combine several records into networks: how they were made, their accuracy and their cost.
 
-Records name networks by the digests of their weights: a training the one it made, a reduction and a conversion their
-input and output, an evaluation its subject. So results can be combined without an order or names.
+Records name networks by the digests of their weights: a training names the network it made, a reduction and a
+conversion their input and output, an evaluation its subject. So results can be combined in any order and without names.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class KnownNetwork:
 
     ``cost`` compares its answers with its parent's, image by image. ``parameters`` of a spiking network are those of
     the network it was converted from. Energies are in picojoules per image; ``assumed`` says that no record counted
-    it, so that it is the default price of its MACs.
+    the energy, so it is the default price of the MACs.
     """
 
     digest: str
@@ -228,7 +228,7 @@ def _members(results: Sequence[NamedRecord]) -> Iterator[Member]:
 def _known(digest: str, parent: str | None, made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> KnownNetwork:
     size, energy, macs = _size(made, seen), None, None
     judged = max(_judgements(made, seen), key=lambda each: (each.split == "test", each.images), default=None)
-    network = KnownNetwork(digest, _name(digest, made, seen), "given", "as it came", parent, judged=judged)
+    network = KnownNetwork(digest, _name(digest, made, seen), "given", "original", parent, judged=judged)
     if made:
         record = made[0][1]
         origin = getattr(record, "origin", None)
@@ -316,7 +316,7 @@ def _data_of(record: Record) -> str:
 def judged_alike(networks: Sequence[KnownNetwork]) -> dict[tuple[str, str], list[KnownNetwork]]:
     """The judged networks by data and split: only those of one group can be ranked.
 
-    Where all records that name their data name the same, those that do not are taken to mean them.
+    If all records that name their data name the same data, the others are assumed to use them too.
     """
     named = {each.judged.data for each in networks if each.judged is not None and each.judged.data}
     only = next(iter(named)) if len(named) == 1 else ""
@@ -344,7 +344,7 @@ def _cost(record: Record) -> Comparison | None:
 
 
 def _name(digest: str, made: Sequence[NamedRecord], seen: Sequence[NamedRecord]) -> str:
-    """The name of the result that made it; else the graded file; else what it is, told apart by its digest."""
+    """The name of the result that made it; else the graded file; else its architecture and digest."""
     if made:
         return made[0][0]
     graded = next((record.source for _, record in seen if isinstance(record, Grades)), None)

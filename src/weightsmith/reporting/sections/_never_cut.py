@@ -11,7 +11,7 @@ __all__ = ["never_cut"]
 
 
 def never_cut(obstacles: Mapping[str, str]) -> Iterator[Table]:
-    """A row for each reason, with the layers it holds for; nothing if there are none."""
+    """A row for each reason with its layers; nothing if there are none."""
     groups: dict[str, list[str]] = {}
     for layer, reason in obstacles.items():
         groups.setdefault(reason, []).append(layer)

@@ -83,9 +83,11 @@ def over_seeds(stages: Sequence[SeedGroup]) -> tuple[Drawing, Table]:
         Column("stage"),
         Column("seeds", "how many", numeric=True),
         Column("accuracy", "mean ± standard deviation over seeds", numeric=True),
-        Column("interval", "95 % of the mean, Student’s, cut at 0 and 100 %; sorted by its width", numeric=True),
+        Column(
+            "interval", "95 % interval of the mean (Student’s t), clipped to 0–100 %; sorted by width", numeric=True
+        ),
         Column("parameters", "mean ± standard deviation", numeric=True),
-        Column("energy", "for an image, mean ± standard deviation", numeric=True),
+        Column("energy", "per image, mean ± standard deviation", numeric=True),
     )
     return drawing, Table("Over seeds", columns, tuple(map(_row, stages)), file="over-seeds.csv")
 

@@ -12,7 +12,7 @@ _MOST = 3
 
 
 def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
-    """The measure of a target, the share that is left of it, and the share that was asked for; None without one."""
+    """The measure of the target, the share that is left, and the target share; None without a target."""
     from weightsmith.reducing.surgery.sizes import Target
 
     if record.settings.get("target") is None:
@@ -34,12 +34,12 @@ def concerns(record: ReductionRecord, least_accuracy: float | None) -> list[str]
     target = share_of_target(record)
     if target is not None and target[1] > target[2]:
         what, left, asked = target
-        found.append(f"{100 * left:.1f} % of the {what} are left, not the {100 * asked:g} % asked for")
+        found.append(f"{100 * left:.1f} % of the {what} are left, not the target of {100 * asked:g} %")
     if least_accuracy is not None and record.measured.metric != "accuracy":
-        raise UsageError("--least-accuracy is a share of rows that are right; a regression has errors and R²")
+        raise UsageError("--least-accuracy needs classes: a regression has errors and R², not an accuracy")
     accuracy = 100 * record.measured.reduced.value
     if least_accuracy is not None and accuracy < least_accuracy:
-        found.append(f"accuracy {accuracy:.1f} % is below the {least_accuracy:g} % asked for")
+        found.append(f"accuracy {accuracy:.1f} % is below the required {least_accuracy:g} %")
     return found
 
 
@@ -53,7 +53,7 @@ def advice(record: ReductionRecord, *, kept: bool) -> list[str]:
 
 def _next(record: ReductionRecord) -> list[str]:
     if record.reduced.units == record.whole.units:
-        return [f"nothing was taken out: {_further(record)}"]
+        return [f"nothing was removed: {_further(record)}"]
     lines = []
     target = share_of_target(record)
     if target is not None and target[1] > target[2]:
@@ -67,7 +67,7 @@ def _next(record: ReductionRecord) -> list[str]:
         elif not lines and (further := _further(record)):
             lines.append(f"{conclusion(cost)}: {further}")
     elif cost.difference < 0 and record.settings["recover"] is None:
-        lines.append(f"--recover fine-tune:5: {lost}, and nothing was trained since the cut")
+        lines.append(f"--recover fine-tune:5: {lost}, and nothing was trained after the cut")
     elif cost.difference < 0 and record.settings["recover"].startswith("recalibrate"):
         lines.append(f"--recover fine-tune:5: {lost} after recalibration")
     elif failed := next((each for each in record.recovery if each.lost), None):
@@ -75,7 +75,7 @@ def _next(record: ReductionRecord) -> list[str]:
     elif cost.difference < 0:
         lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {lost} after recovery")
     if record.scratch is None and record.settings["recover"] is not None:
-        lines.append("--scratch fine-tune:20: would a network of this size do as well from the start?")
+        lines.append("--scratch fine-tune:20: compare with a network of this size trained from scratch")
     return lines
 
 
@@ -86,7 +86,7 @@ def _further(record: ReductionRecord) -> str:
     try:
         options = Method.parse(record.settings["by"]).to_dict()
     except UsageError:  # a method of the user's own
-        return "a bolder setting of the method"
+        return "a stronger setting of the method"
     unmet = share_of_target(record)
     if unmet is not None and unmet[1] <= unmet[2]:
         return "a smaller --target"

@@ -1,4 +1,4 @@
-"""What a conversion was chosen from, and what calibration moved: two tables of a spiking network's description."""
+"""The candidates of a conversion, and the changes by calibration: two tables of a spiking network's description."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["calibration_table", "choice_table", "chosen_note"]
 
 
 def choice_table(record: SpikeRecord) -> Iterator[Table]:
-    """All candidates on training rows, the one taken and the best that NIR can express named."""
+    """All candidates on training rows, with the chosen one and the best that NIR can express marked."""
     choice = record.choice
     if choice is None:
         return
@@ -28,7 +28,7 @@ def choice_table(record: SpikeRecord) -> Iterator[Table]:
     )
     rows = tuple(_row(choice, number, candidate) for number, candidate in enumerate(choice.candidates))
     caption = (
-        f"Wish: {choice.wish}. {counted(choice.rows, 'training row')} chose; the test rows saw the one taken only."
+        f"Wish: {choice.wish}. Chosen on {counted(choice.rows, 'training row')}; only the one taken saw the test rows."
     )
     yield Table("What was chosen from", columns, rows, caption, file="choice.csv")
 
@@ -64,13 +64,13 @@ def chosen_note(record: SpikeRecord) -> str | None:
 
 
 def calibration_table(record: SpikeRecord) -> Iterator[Table]:
-    """What moved in each layer, and the mean error before and after."""
+    """The changes in each layer, and the mean error before and after."""
     found = record.calibration
     if found is None:
         return
     columns = (
         Column("layer"),
-        Column("weights", "‖ΔW‖ ÷ ‖W‖; – where they stayed", numeric=True),
+        Column("weights", "‖ΔW‖ ÷ ‖W‖; – if unchanged", numeric=True),
         Column("biases", "change, root mean square ÷ that of the activations", numeric=True),
         Column("error before", "of a channel's mean ÷ that of the activations, with the old biases", numeric=True),
         Column("after", "with the new ones", numeric=True),
@@ -86,4 +86,4 @@ def calibration_table(record: SpikeRecord) -> Iterator[Table]:
         for layer in found.layers
     )
     caption = f"On {counted(found.images, 'training row')} without labels, for {counted(found.steps, 'step')}."
-    yield Table("What calibration moved", columns, rows, caption, file="calibration.csv", detail=True)
+    yield Table("Changes by calibration", columns, rows, caption, file="calibration.csv", detail=True)

@@ -13,7 +13,7 @@ from weightsmith.spiking.results import SpikeRecord
 __all__ = ["advice", "concerns"]
 
 _MOST = 3
-_OPEN = 0.01  # share of images without an answer that gives an advice
+_OPEN = 0.01  # share of images without an answer from which advice is given
 _RISING = 0.005  # gain of accuracy in the second half of the steps that promises more
 _CLOSE = 0.5  # points within which the spiking network counts as good as the network
 _LOWER = 0.7  # times the threshold
@@ -31,14 +31,14 @@ def concerns(record: SpikeRecord, least_accuracy: float | None) -> list[str]:
         found.append(str(record.verdict))
     accuracy = 100 * record.decisions.spiking.value
     if least_accuracy is not None and accuracy < least_accuracy:
-        found.append(f"accuracy {accuracy:.1f} % is below the {least_accuracy:g} % asked for")
+        found.append(f"accuracy {accuracy:.1f} % is below the required {least_accuracy:g} %")
     return found
 
 
 def advice(record: SpikeRecord, *, kept: bool) -> list[str]:
     """At most three things to try, each with the number that supports it; ``kept``: the network was written.
 
-    None if the record has settings that are not known here: a neuron of the user's own, or an older version's.
+    Nothing if the record has unknown settings: a neuron of the user, or settings of an older version.
     """
     try:
         return _advice(record, kept)
@@ -84,15 +84,15 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
     lost = f"{points(decisions.cost.difference)} points"
     lines = []
     if settings["mismatch"]:
-        lines.append(f"without --mismatch {settings['mismatch']}: how much is it the devices? ({lost})")
+        lines.append(f"without --mismatch {settings['mismatch']}, to see how much is due to the devices ({lost})")
     gain = (decisions.correct[-1] - decisions.correct[(record.steps - 1) // 2]) / decisions.images
     if longer and gain > _RISING and not settings["early"]:
         lines.append(
             f"--steps {2 * record.steps}: {lost}, and the second half of the steps still gained {100 * gain:.1f}"
         )
     for name, when, other in (
-        ("--encode", "poisson", "constant: the noise of Poisson input is gone"),
-        ("--neuron", "lif", "if: nothing leaks away"),
+        ("--encode", "poisson", "constant: no noise of Poisson input"),
+        ("--neuron", "lif", "if: no leak"),
         ("--precision", "int8", "float32: weights are not rounded"),
     ):
         if settings[name.removeprefix("--")].startswith(when):
@@ -141,9 +141,7 @@ def _to_save(record: SpikeRecord) -> list[str]:
         )
     graded = record.settings["neuron"].startswith("graded")
     if cost.ratio is not None and cost.ratio > 1 and not record.settings["early"] and not graded:
-        lines.append(
-            f"--early margin:3: images that are clear end sooner (the energy is {cost.ratio:.2g} × the network's)"
-        )
+        lines.append(f"--early margin:3: clear images end sooner (the energy is {cost.ratio:.2g} × the network's)")
     return lines
 
 

@@ -66,7 +66,7 @@ def rivals_tables(record: SpikeRecord) -> Iterator[Table]:
         return
     columns = (
         Column("run as", "the spiking network, and the network in other numbers"),
-        Column("operations", "accumulates or multiply–accumulates for an image", numeric=True),
+        Column("operations", "accumulates or multiply–accumulates per image", numeric=True),
         Column("pJ each", "by the table of prices", numeric=True),
         Column("arithmetic", "energy per image", numeric=True),
         Column("ratio", "arithmetic ÷ that of the spiking network", numeric=True),

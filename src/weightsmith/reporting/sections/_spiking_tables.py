@@ -42,7 +42,7 @@ def steps_table(record: SpikeRecord) -> Table:
     rows = []
     ends = shown_steps(record.steps)
     changes = [decisions.cost_after(steps) for steps in ends]
-    ps = [*holm([each.p for each in changes[:-1]]), changes[-1].p]  # the last is what was asked for
+    ps = [*holm([each.p for each in changes[:-1]]), changes[-1].p]  # the last is the requested number of steps
     for steps, against, p in zip(ends, changes, ps, strict=True):
         found = decisions.accuracy(steps)
         energy = float(cost.curve[steps - 1])
@@ -71,15 +71,15 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
     multiplies, estimated = any(row["multiplies"] for row in rows), cost.basis == "estimate"
     columns = [
         Column("layer"),
-        Column("spikes", "that arrive for an image", numeric=True),
+        Column("spikes", "that arrive per image", numeric=True),
         Column("additions", "that they cause, with those of constant currents", numeric=True),
         Column("energy", "per image", numeric=True),
         Column("share", "of the energy of the run", numeric=True),
-        Column("MACs", "of the network for an image, without padding", numeric=True, spare=1),
+        Column("MACs", "of the network per image, without padding", numeric=True, spare=1),
         Column("path", _paths(record)),
     ]
     if multiplies:
-        what = "with an addition each, where values that are no spikes arrive"
+        what = "each with an addition, for inputs that are not spikes"
         columns.insert(3, Column("multiplications", what, numeric=True))
     if estimated:
         columns.append(Column("basis", "whether additions were counted unit by unit, or estimated by mean reaches"))
@@ -101,8 +101,8 @@ def cost_tables(record: SpikeRecord) -> Iterator[Table]:
     direct = " (direct): spikes that reach neurons without weights between." if "direct" in kinds else ""
     caption = (
         f"Per image, {prices.ac:g} pJ for an addition and {prices.mac:g} pJ for a multiplication with its "
-        f"addition{' (45 nm)' if usual else ''}; {neurons}. Memory is apart, communication left out: energies compare, "
-        f"they do not predict.{direct}"
+        f"addition{' (45 nm)' if usual else ''}; {neurons}. Memory is listed apart, communication left out: energies "
+        f"are for comparison, not for prediction.{direct}"
     )
     yield Table("Cost by layer", tuple(columns), cells, caption, file="cost-by-layer.csv")
 
@@ -153,7 +153,7 @@ def _watched_table(record: SpikeRecord, names: Sequence[str]) -> Table:
         Column("Fano factor", "1 for Poisson trains, 0 for regular ones", numeric=True),
         Column("interval CV", "1 for Poisson trains, 0 for regular ones", numeric=True),
         Column("overshoot", "of the membrane over the threshold at a spike, in thresholds", numeric=True),
-        Column("slope", "rates against activations; 1 is true to the network where amplitudes are known", numeric=True),
+        Column("slope", "rates against activations; 1 matches the network where amplitudes are known", numeric=True),
         Column("correlation", "of rates and activations", numeric=True),
     )
     rows: tuple[tuple[Cell | Shown, ...], ...]

@@ -117,16 +117,16 @@ def advice(sweep: SpikeSweep, convert: Sequence[str], *, kept: bool) -> list[str
     lines = [*_beyond(sweep, "factors"), *_beyond(sweep, "smoothings")]
     words = _conversion(sweep)
     if words is not None:
-        lines.append(f"{shlex.join([*convert, *words])}: the setting that was right most often on training rows")
-    return lines if kept else [*lines, "--out FOLDER: nothing was kept, and an interrupted sweep would begin anew"]
+        lines.append(f"{shlex.join([*convert, *words])}: the most accurate setting on training rows")
+    return lines if kept else [*lines, "--out FOLDER: nothing was kept, and an interrupted sweep would start over"]
 
 
 def concern(sweep: SpikeSweep) -> str | None:
-    """A concern: no setting gives any answer, so that there was nothing to choose."""
+    """A concern: no setting gives any right answer, so there was nothing to choose."""
     if not sweep.table or any(correct for result in sweep.table for correct in result.correct):
         return None
     return (
-        f"no setting has a single training row right after {max(sweep.steps)} steps: does anything fire? "
+        f"no setting has a single training row right after {max(sweep.steps)} steps: perhaps nothing fires; "
         "give more --steps or smaller --factors"
     )
 

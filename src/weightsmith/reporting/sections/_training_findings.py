@@ -25,7 +25,7 @@ def unlearnt(record: TrainRecord) -> tuple[str, ...]:
     if not all(math.isfinite(loss) for loss in losses) or min(losses) <= _WORSE * guessing:
         return ()
     return (
-        f"nothing was learnt: the training loss never fell below {min(losses):.3g}, and guessing has {guessing:.3g}; "
+        f"nothing was learnt: the training loss never fell below {min(losses):.3g}, guessing gives {guessing:.3g}; "
         f"try a tenth of the rate ({record.settings.get('schedule')}), or --find-rate",
     )
 
@@ -41,7 +41,7 @@ def advice(record: TrainRecord, validation: Evaluation | RegressionEvaluation | 
     if unlearnt(record):
         return ["a tenth of the rate, or --find-rate to see which rates learn"]
     if record.gradients is not None and record.gradients.health.calls_for_action:
-        return ["mend the gradients first: the table above says which layers do not learn, and what helps"]
+        return ["fix the gradients first: the table above shows which layers do not learn, and what helps"]
     lines, last, done = [], rows[-1], len(rows)
     if record.stopped is Stopped.DONE and record.best_epoch == done:
         watched = record.monitor.replace("_", " ")
@@ -55,8 +55,8 @@ def advice(record: TrainRecord, validation: Evaluation | RegressionEvaluation | 
         lines.append(f"--penalties l2:1e-4{'' if drops else ', or dropout=0.2 in the network'}: {gap}")
     if settings.get("stop") is None and last.validation_loss is not None and record.best_epoch < done:
         lines.append(
-            f"--stop early:5: epoch {record.best_epoch} was better than the last one, and its weights are gone"
+            f"--stop early:5: epoch {record.best_epoch} was better than the last one, but its weights were not kept"
         )
     if not lines:
-        lines.append("weightsmith sweep train … --vary rate=0.1,0.03,0.01 --seeds 0,1,2: is it the best rate?")
+        lines.append("weightsmith sweep train … --vary rate=0.1,0.03,0.01 --seeds 0,1,2: to find the best rate")
     return lines[:3]

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-_NARROW = 2.0  # points: the width of an accuracy's interval below which a second decimal says something
+_NARROW = 2.0  # points: the width of an accuracy's interval below which a second decimal is meaningful
 
 
 def percent(share: float | None) -> str:
@@ -64,7 +64,7 @@ def percent_within(interval: Interval) -> str:
 
 
 def accuracy(interval: Interval, images: int, split: str) -> str:
-    """An accuracy with the rows it stands on.
+    """An accuracy with the rows it was measured on.
 
     >>> accuracy(Interval(0.9, 0.8512, 0.9344, 0.95, "Wilson"), 200, "test")
     '90.0 % [85.1, 93.4] of 200 rows (test)'
@@ -73,7 +73,7 @@ def accuracy(interval: Interval, images: int, split: str) -> str:
 
 
 def _decimals(interval: Interval, scale: float = 100.0, narrow: float = _NARROW) -> int:
-    """Two if the interval is narrower than so many points, as that of an accuracy on thousands of rows, else one."""
+    """Two decimals if the interval is narrower than ``narrow`` points, as for thousands of rows, else one."""
     return 2 if scale * (interval.high - interval.low) < narrow else 1
 
 
@@ -131,7 +131,7 @@ def facts_of(
 
 MOST_ROWS = 1000
 """Rows in the CSV of a drawing at most, to keep pages small."""
-LARGE_LOSS = 2.0  # points of accuracy that a reader would want to know excluded
+LARGE_LOSS = 2.0  # points of accuracy whose loss a reader would want to see excluded
 
 _BYTES = ("B", "kB", "MB", "GB", "TB")
 _SECONDS = ("ns", "µs", "ms", "s")
@@ -253,7 +253,7 @@ def energy_text(picojoules: float) -> str:
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """A line for each reason with the names it holds for.
+    """A line for each reason with its names.
 
     >>> gathered([("too small", "a"), ("tied", "b"), ("too small", "c")])
     ('a, c: too small', 'b: tied')
@@ -292,7 +292,7 @@ def _in_units(value: float, units: Sequence[str]) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first names; of many the others are counted.
+    """The first names, and the number of the others.
 
     >>> some(["a", "b", "c", "d", "e", "f"])
     'a, b, c, d and 2 more'

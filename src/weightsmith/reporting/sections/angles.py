@@ -44,10 +44,10 @@ def _next(record: AnglesRecord) -> str:
     """A command that acts on these angles."""
     angle = record.settings["angle"]
     if any(site.left < site.units for site in record.sites):
-        return f"weightsmith reduce … --by angles:{angle:g}: takes out what stands beside another"
+        return f"weightsmith reduce … --by angles:{angle:g}: removes units that are near another"
     if any(site.combined for site in record.sites):
-        return f"weightsmith reduce … --by groups:{angle:g}: none is near to one other, some are to several together"
-    return f"a larger --angle: no unit has another within {angle:g}°, nor within it of all others together"
+        return f"weightsmith reduce … --by groups:{angle:g}: some units are near several others together"
+    return f"a larger --angle: no unit is within {angle:g}° of another, or of several others together"
 
 
 def _degrees(record: AnglesRecord) -> str:
@@ -106,7 +106,7 @@ def _overview(record: AnglesRecord) -> Table:
         Column("layer"),
         Column("units", numeric=True),
         Column("values", "of each unit", numeric=True, spare=1),
-        Column("activation", "and what it is measured from: a number, or each unit’s own mean", spare=2),
+        Column("activation", "and the centre it is measured from: a number, or each unit’s own mean", spare=2),
         Column("nearest", "the angle of the pair nearest to 0° or 180°", numeric=True),
         Column("similar", f"pairs within {within} of 0°", numeric=True),
         Column("complementary", f"pairs within {within} of 180°", numeric=True),

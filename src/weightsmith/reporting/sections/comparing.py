@@ -18,7 +18,7 @@ from weightsmith.reporting.sections._wording import chance, counted, percent, po
 
 __all__ = ["alpha_curve", "comparison_section", "layer_drawings", "network_drawings"]
 
-_BARS = 24  # of the line of α by layer; of more layers some are shown
+_BARS = 24  # of the line of α by layer; with more layers only some are shown
 
 
 def comparison_section(comparison: GradeComparison, _name: str = "", *, networks: Sequence[Grades] = ()) -> Section:
@@ -32,7 +32,7 @@ def comparison_section(comparison: GradeComparison, _name: str = "", *, networks
     parts += [_coverage(comparison, networks), _measures(comparison)]
     parts.append(Facts("What the measures are", tuple((one.name, one.meaning) for one in comparison.measures)))
     if layers := [layer for network in networks for layer in network.layers]:
-        words = verdict_words(layers, "--why with one network tells for each")
+        words = verdict_words(layers, "--why with one network explains each")
         parts.append(Facts("What the verdicts mean", tuple(words)))
     if comparison.partials:
         told = [one.words for one in comparison.partials if one.interval is not None]
@@ -141,8 +141,7 @@ def network_drawings(networks: Sequence[Grades], name: str) -> Iterator[Drawing]
     ]
     how = (
         "How to read it: each mark is a layer, its height α, the line through it the interval, its shape the "
-        "verdict; "
-        "a line that crosses the border between two bands leaves the verdict open."
+        "verdict; a line that crosses the border between two bands leaves the verdict open."
     )
     yield Drawing("α against depth", how, lambda: alpha_figure(drawn), rows, file=f"{name}-grades")
     if any(layer.alpha is not None for network in drawn for layer in network.layers):

@@ -1,4 +1,4 @@
-"""The description of a file: its layers or nodes, what it says of itself, and what cannot be read."""
+"""The description of a file: its layers or nodes, its metadata, and what cannot be read."""
 
 from __future__ import annotations
 

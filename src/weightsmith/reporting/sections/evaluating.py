@@ -19,8 +19,7 @@ _MOST_TAKEN = 3
 
 
 def evaluation_section(evaluation: Evaluation, name: str, *, least_accuracy: float | None = None) -> Section:
-    """The description of an evaluation named ``name``; ``least_accuracy`` is the bar in per cent that was asked "
-    "for."""
+    """The description of an evaluation named ``name``; ``least_accuracy`` is the required accuracy in per cent."""
     parts: list[Part] = [Notes(evaluation.notes)] if evaluation.notes else []
     if evaluation.images > evaluation.not_finite:
         parts += [*_matrix(evaluation, name), _recalls(evaluation, name), *_pairs(evaluation, name)]
@@ -32,10 +31,10 @@ def evaluation_section(evaluation: Evaluation, name: str, *, least_accuracy: flo
 
 
 def below(share: float, least_accuracy: float | None) -> list[str]:
-    """A concern if the accuracy is below the bar, which is in per cent."""
+    """A concern if the accuracy is below the required one, which is in per cent."""
     if least_accuracy is None or 100 * share >= least_accuracy:
         return []
-    return [f"accuracy {100 * share:.2f} % is below the {least_accuracy:g} % asked for"]
+    return [f"accuracy {100 * share:.2f} % is below the required {least_accuracy:g} %"]
 
 
 def spiking_evaluation_section(
@@ -141,12 +140,12 @@ def _pairs(evaluation: Evaluation, name: str) -> list[Part]:
         if count and one != other
     )
     if not found:
-        return [Prose("No row with an answer is taken for another class.")]
+        return [Prose("No row with an answer is misclassified.")]
     columns = (
-        Column("class", "what the row is"),
-        Column("taken for", "what the network calls it"),
+        Column("class", "the true class"),
+        Column("taken for", "the predicted class"),
         Column("rows", "how many", numeric=True),
-        Column("of the class", "which share of its class that is", numeric=True),
+        Column("of the class", "share of the rows of the true class", numeric=True),
     )
     rows = []
     for less, one, other in found[:_MOST_PAIRS]:
@@ -165,7 +164,7 @@ def _classes(evaluation: Evaluation, name: str) -> Table:
         Column("right", "of them", numeric=True, spare=3),
         Column("recall", "right ÷ rows", numeric=True),
         Column("95 % interval", "Wilson’s, of the recall", numeric=True),
-        Column("called so", "rows of any class", numeric=True, spare=2),
+        Column("called so", "rows predicted as this class", numeric=True, spare=2),
         Column("precision", "right ÷ called so", numeric=True, spare=1),
         Column("most often taken for"),
     )
@@ -194,7 +193,7 @@ def _class_row(evaluation: Evaluation, index: int, size: int | None) -> tuple[Ce
 
 
 def _taken_for(evaluation: Evaluation, index: int) -> str | None:
-    """The classes that images of a class are most often taken for."""
+    """The classes that a class is most often mistaken for."""
     counts = enumerate(evaluation.confusion[index])
     wrong = sorted(
         ((count, evaluation.classes[other]) for other, count in counts if other != index and count), reverse=True

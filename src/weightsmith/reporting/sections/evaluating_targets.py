@@ -23,7 +23,7 @@ _MOST_DRAWN = 4  # values, each in a figure of its own
 
 
 def label_section(evaluation: LabelEvaluation, name: str, *, least_accuracy: float | None = None) -> Section:
-    """The description of labels that are on or off; ``least_accuracy`` is the bar in per cent that was asked for."""
+    """The description of labels that are on or off; ``least_accuracy`` is the required accuracy in per cent."""
     parts: list[Part] = [Notes(evaluation.notes)] if evaluation.notes else []
     settings = {"data": evaluation.data, "split": evaluation.split, "normalisation": evaluation.normalisation}
     parts += [_labels(evaluation, name), facts_of(settings, evaluation.origin)]
@@ -48,9 +48,9 @@ def _labels(evaluation: LabelEvaluation, name: str) -> Table:
         Column("rows", "that have it", numeric=True),
         Column("recall", "found ÷ rows", numeric=True),
         Column("95 % interval", "Wilson’s, of the recall", numeric=True),
-        Column("called so", "rows with or without it", numeric=True, spare=2),
+        Column("called so", "rows predicted to have it", numeric=True, spare=2),
         Column("precision", "found ÷ called so", numeric=True),
-        Column("without it", "rows without it that are not called so ÷ all of these", numeric=True, spare=1),
+        Column("without it", "rows without it that are not called so ÷ all rows without it", numeric=True, spare=1),
         Column("F1", "2 · found ÷ (rows + called so)", numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
@@ -78,7 +78,7 @@ def _labels(evaluation: LabelEvaluation, name: str) -> Table:
 def regression_section(evaluation: RegressionEvaluation, name: str, *, least_accuracy: float | None = None) -> Section:
     """The description of predicted values: R², errors in their own units, and residuals."""
     if least_accuracy is not None:
-        raise UsageError("--least-accuracy is a share of rows that are right; a regression has errors and R²")
+        raise UsageError("--least-accuracy needs classes: a regression has errors and R², not an accuracy")
     parts: list[Part] = [Notes(evaluation.notes)] if evaluation.notes else []
     parts += [_residuals(each, name) for each in evaluation.values[:_MOST_DRAWN]]
     settings = {"data": evaluation.data, "split": evaluation.split, "normalisation": evaluation.normalisation}

@@ -38,7 +38,7 @@ def torch_export_section(written: TorchExport, name: str) -> Section:
     heads = ("population", "ours", "theirs", "differ")
     columns = tuple(Column(head, numeric=head != "population") for head in heads)
     rows = tuple((each.name, each.ours, each.theirs, each.differ) for each in written.populations)
-    look_at = (f"{written.differ} spikes of {written.file} differ from those of our engine",) * bool(written.differ)
+    look_at = (f"{written.differ} spikes of {written.file} differ from those of weightsmith",) * bool(written.differ)
     return Section(
         f"Export: {name}",
         f"{written.neuron}, a module in plain torch; spikes compared on {counted(written.images, 'image')} over "

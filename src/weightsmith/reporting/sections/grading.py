@@ -37,9 +37,8 @@ _ASKED_FIRST = (
     VerdictKind.CANNOT_BE_FITTED,
 )
 _VERDICTS = (
-    "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond what "
-    "random "
-    "weights reach (Marchenko–Pastur, at 1 %) it looks like noise, whatever α says. Where the power law is rejected, "
+    "How a verdict is reached: a layer without a fit has its status instead. Without an eigenvalue beyond the range of "
+    "random weights (Marchenko–Pastur, at 1 %) it looks like noise, whatever α is. Where the power law is rejected, "
     "there is no verdict; where the interval of α reaches into more than one class, the layer leans to the one with "
     "75 % of its resamples or more, or stays undecided (cannot say). Otherwise α below "
     f"{HEAVIEST:g} is over-regularised, up to {LIGHTEST:g} well trained, beyond weakly trained."
@@ -47,7 +46,7 @@ _VERDICTS = (
 
 
 def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, why: bool = False) -> Section:
-    """The description of grades named ``name``; ``why``: what each verdict rests on is no detail.
+    """The description of grades named ``name``; ``why``: a terminal shows the reason for each verdict too.
 
     The spectra of up to ``spectra`` layers are drawn, first of those with a conspicuous verdict, then of the
     largest; the section says how many it leaves out. Several networks on one page share :data:`MOST_SPECTRA`.
@@ -65,7 +64,7 @@ def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, w
             Drawing("How sure each verdict is", how, lambda: shares_figure(grades), rows, file=f"{name}-shares")
         )
     if layers:
-        meanings = verdict_words(layers, "" if why else "--why tells for each")
+        meanings = verdict_words(layers, "" if why else "--why explains each")
         parts += [_layer_table(layers, name), Facts("What the verdicts mean", tuple(meanings))]
         parts += [_reasons(layers, name, detail=not why), *_spectra(grades, name, spectra)]
     parts += [_measures(grades.measures, name), _left_out(grades.coverage, name)]
@@ -85,7 +84,7 @@ def grading_section(grades: Grades, name: str, *, spectra: int = MOST_SPECTRA, w
 
 
 def concerns(grades: Grades, name: str) -> list[str]:
-    """Layers that hold no numbers, and a network without layers."""
+    """Layers with NaN or infinity, and a network without layers."""
     if not grades.layers:
         return [f"nothing to grade in {name}: no tensor is a layer (see weightsmith inspect)"]
     broken = [layer_label(layer) for layer in grades.layers if layer.status is Status.NON_FINITE]
@@ -93,7 +92,7 @@ def concerns(grades: Grades, name: str) -> list[str]:
 
 
 def _reasons(layers: Sequence[LayerGrade], name: str, *, detail: bool) -> Table:
-    columns = (Column("layer"), Column("verdict"), Column("because", "the numbers that the verdict rests on"))
+    columns = (Column("layer"), Column("verdict"), Column("because", "the numbers behind the verdict"))
     rows = tuple((layer_label(layer), layer.words, _because(layer)) for layer in layers)
     return Table("Why", columns, rows, _VERDICTS, file=f"{name}-why", detail=detail)
 
@@ -103,9 +102,9 @@ def _because(layer: LayerGrade) -> str:
 
 
 def _measures(measures: Sequence[Measure], name: str) -> Table:
-    caption = "Those that need a fit leave out layers without one; the number of layers in each stands beside it."
+    caption = "Measures that need a fit leave out layers without one; each is shown with its number of layers."
     if any(measure.baseline for measure in measures):
-        caption += " Where those without any fit order networks as well, the power laws add nothing."
+        caption += " Where measures without a fit order networks as well, the power laws add nothing."
     columns = (
         Column("measure"),
         Column("value", numeric=True),
@@ -132,7 +131,7 @@ def _spectra(grades: Grades, name: str, most: int) -> list[Part]:
     if len(chosen) < len(possible):
         parts.append(
             Prose(
-                f"{len(chosen):,} of {len(possible):,} spectra are drawn: first those whose verdict asks for a look, "
+                f"{len(chosen):,} of {len(possible):,} spectra are drawn: first those with a conspicuous verdict, "
                 "then those of the largest layers."
             )
         )

@@ -61,7 +61,7 @@ _HOW = (
 def overview_section(results: Sequence[NamedRecord], others: Sequence[KnownNetwork] = ()) -> Section:
     """The overview of ``results``, each a name and a record: what was done, to which networks, with what outcome.
 
-    ``others`` are networks of results of types unknown here.
+    ``others`` are networks of results of other types.
     """
     if not results:
         raise UsageError("no results were given: there is nothing to report")
@@ -101,12 +101,12 @@ def _most(networks: Sequence[KnownNetwork]) -> str:
 
 
 def _metric_of(networks: Sequence[KnownNetwork]) -> str:
-    """What the networks are judged by."""
+    """The metric by which the networks are judged."""
     return " or ".join(dict.fromkeys(each.judged.metric for each in networks if each.judged is not None)) or "accuracy"
 
 
 def _best_of(networks: Sequence[KnownNetwork]) -> str:
-    """The most accurate of networks that were judged on the same rows, and what may be as good for less."""
+    """The most accurate of networks judged on the same rows, and cheaper ones that may be as good."""
     best = max((each for each in networks if each.judged is not None), key=_right)
     assert best.judged is not None  # as one of them is
     return f"{best.name} with {percent_within(best.judged.accuracy)}.{_cheaper_networks(networks, best)}"
@@ -164,7 +164,7 @@ def _chips(networks: Sequence[KnownNetwork]) -> tuple[tuple[str, str], ...]:
     priced = [each for each in judged if each.energy is not None]
     if len(priced) > 1:
         cheap = min(priced, key=lambda each: (each.energy or 0.0, -_right(each)))
-        chips.append(("least energy for an image", f"{energy_text(cheap.energy or 0.0)} · {cheap.name}"))
+        chips.append(("least energy per image", f"{energy_text(cheap.energy or 0.0)} · {cheap.name}"))
     return tuple(chips)
 
 
@@ -199,7 +199,7 @@ def _notes(results: Sequence[NamedRecord], networks: Sequence[KnownNetwork]) -> 
 
 
 def _drawing(networks: Sequence[KnownNetwork], against: str, of: tuple[str, int] | None = None) -> Drawing:
-    """Accuracies on one kind of rows; ``of`` says which and their number, where there are several."""
+    """Accuracies on one kind of rows; with several kinds, ``of`` is the name and number of this one."""
     names = {each.digest: each.name for each in networks}
     marks = [
         NetworkMark(
@@ -238,13 +238,13 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
         Column(_metric_of(networks), "with its interval", numeric=True),
         Column("against its parent", "points, on the same images, with an interval", numeric=True),
         Column("p", HOLM, numeric=True, spare=4),
-        Column("parameters", "of a spiking network those of the network it was converted from", numeric=True),
-        Column("MACs", "multiply–accumulates for an image", numeric=True, spare=3),
-        Column("ACs", "accumulates for an image, of spiking networks", numeric=True, spare=2),
-        Column("energy", "for an image; with ≈ the usual price of its MACs, which no run counted", numeric=True),
+        Column("parameters", "for a spiking network, of the network it was converted from", numeric=True),
+        Column("MACs", "multiply–accumulates per image", numeric=True, spare=3),
+        Column("ACs", "accumulates per image, of spiking networks", numeric=True, spare=2),
+        Column("energy", "per image; ≈: not counted in a run, but the default price of its MACs", numeric=True),
         Column("images", "that the accuracy was measured on", numeric=True, spare=5),
         Column("made", "how"),
-        Column("digest", "the first letters of the SHA-256 of its weights", spare=1),
+        Column("digest", "first digits of the SHA-256 of its weights", spare=1),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     several = len({data for data, _ in judged_alike(networks)}) > 1
@@ -312,13 +312,13 @@ def _branch(kin: Kin, known: KnownNetwork | None, results: Sequence[NamedRecord]
 
 def _results(results: Sequence[NamedRecord]) -> Table:
     columns = (
-        Column("result", "what it is called"),
+        Column("result", "its name"),
         Column("kind"),
         Column("seed", numeric=True),
-        Column("network in", "the first letters of the SHA-256 of its weights"),
+        Column("network in", "first digits of the SHA-256 of its weights"),
         Column("network out", "the same for the resulting network"),
         Column("other inputs", "data and other networks, by their SHA-256"),
-        Column("record", "the first letters of the record’s own SHA-256", spare=1),
+        Column("record", "first digits of the record’s own SHA-256", spare=1),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     for name, record in results:

@@ -13,7 +13,7 @@ __all__ = ["plan_table"]
 
 
 def plan_table(plans: Mapping[str, LayerPlan], files: Mapping[str, Path]) -> Table:
-    """The share of each layer that the plans by these rules keep, and the ``files`` they were written to."""
+    """The share of each layer that each plan keeps, and the ``files`` the plans were written to."""
     sizes = next(iter(plans.values())).parameters
     columns = (
         Column("layer"),

@@ -61,7 +61,7 @@ def reduction_section(
 ) -> Section:
     """The description of a reduction named ``name``.
 
-    ``least_accuracy`` is the bar in per cent that was asked for; ``kept``: the smaller network was written.
+    ``least_accuracy`` is the required accuracy in per cent; ``kept``: the smaller network was written.
     """
     record, latency = (result.record, result.latency) if isinstance(result, Reduction) else (result, None)
     parts: list[Part] = [*_notes(record), _sizes(record), _size_table(record, latency), _accuracies(record)]
@@ -108,8 +108,7 @@ def _size_table(record: ReductionRecord, latency: LatencyComparison | None) -> T
 
 
 def _slower(record: ReductionRecord, latency: LatencyComparison) -> str:
-    """What to do where the smaller network takes longer: processors compute channels in groups of eight or "
-    "sixteen."""
+    """What to do if the smaller network is slower: processors compute channels in groups of eight or sixteen."""
     batches = [str(ratio.batch) for ratio in latency.ratios if ratio.low > 1]
     target = record.settings.get("target")
     if not batches or target is None or "multiple" in str(target):
@@ -154,12 +153,11 @@ def _lead(record: ReductionRecord) -> str:
     before, after, measured = record.whole, record.reduced, record.measured
     by, network = record.settings["by"], short_network(record.network)
     if before.units == after.units:
-        return f"{by} took nothing out of {network}: all {counted(before.units, 'unit')} are left."
+        return f"{by} removed nothing from {network}: all {counted(before.units, 'unit')} are left."
     left = percent(after.parameters / before.parameters)
     lead = (
-        f"{by} took {before.units - after.units:,} of {counted(before.units, 'unit')} out of {network} and left "
-        f"{left} "
-        "of its parameters."
+        f"{by} removed {before.units - after.units:,} of {counted(before.units, 'unit')} from {network} and left "
+        f"{left} of its parameters."
     )
     recovered = f" after {record.settings['recover']}" if record.settings["recover"] else ""
     return (
@@ -181,26 +179,26 @@ def _chips(record: ReductionRecord) -> tuple[tuple[str, str], ...]:
 
 
 def _shared_out(budget: BudgetRecord) -> str:
-    """Which way of sharing out a target was taken, and what the others would have cost."""
-    ways = {"all": "over all layers", "inner": "inside of blocks only", "uniform": "evenly"}
+    """How the target was divided among the layers, and what the other ways would have cost."""
+    ways = {"all": "over all layers", "inner": "inside blocks only", "uniform": "evenly"}
     others = ", ".join(
         f"{ways[name]} {value:.3g}" for name, value in budget.divergences.items() if name != budget.taken
     )
     least = budget.divergences[budget.taken]
-    return f"The target was shared out {ways[budget.taken]}: outputs diverge by {least:.3g} (others: {others})."
+    return f"The target was divided {ways[budget.taken]}: outputs diverge by {least:.3g} (others: {others})."
 
 
 def notes_of(record: ReductionRecord) -> tuple[str, ...]:
-    """The reduction's own notes, those of its layers, and what its baselines say."""
+    """The notes of the reduction and of its layers, and what its baselines show."""
     recovered = map(str, record.recovery)
     lines = (*recovered, *record.notes, *gathered((note, site.name) for site in record.sites for note in site.notes))
     if record.measured.split == "train":
-        lines += ("Accuracies and R² are those on the training rows, which the method has seen: there were no others.",)
+        lines += ("Accuracies and R² are on training rows, which the method has seen: there were no others.",)
     if record.random is not None and 2 * record.random.as_good(100 * record.measured.cut.value) >= len(
         record.random.accuracies
     ):
         gain = "training" if record.refit is None else "the refit"
-        lines += (f"Just after the cut, random masks of the same size were as good: what was gained, {gain} gained.",)
+        lines += (f"Just after the cut, random masks of the same size were as good: the gain came from {gain}.",)
     if record.budget is not None:
         lines += (_shared_out(record.budget),)
     return lines
@@ -221,7 +219,7 @@ def _sizes(record: ReductionRecord) -> Drawing:
     if record.random is not None:
         how += "; a method has found something only if it is above random masks of the same size"
     if record.scratch is not None:
-        how += "; it was worth its while only if it stands above the same small network trained from scratch"
+        how += "; it is worth it only if it is above the same small network trained from scratch"
     several = {label: [point] for label, point in points.items()}
     figure = functools.partial(draw_sizes, several, 100 * record.measured.whole.value, metric=record.measured.metric)
     return Drawing(f"{_headed(record)} against size", f"{how}.", figure, rounded(rows), file="accuracy-by-size.csv")
@@ -253,7 +251,7 @@ def _accuracies(record: ReductionRecord) -> Table:
         Column("95 % interval", numeric=True),
         Column("what it is"),
     )
-    rows = [_accuracy("before", measured.whole, "the network that came in")]
+    rows = [_accuracy("before", measured.whole, "the original network")]
     remark = "without its units, nothing trained since"
     if measured.unfitted is not None and record.refit is not None:
         rows.append(_accuracy("not refitted", measured.unfitted, "the cut before its refit"))
@@ -339,12 +337,10 @@ def _sites(record: ReductionRecord) -> Table:
         Column("what went"),
     ]
     optional = {
-        Column("written by", "all layers that write the units, which go from all of them"): [
+        Column("written by", "all layers that write the units; they are removed from all of them"): [
             ", ".join(site.layers) if len(site.layers) > 1 else None for site in record.sites
         ],
-        Column("refused", "why nothing went although the method had chosen to"): [
-            site.refused for site in record.sites
-        ],
+        Column("refused", "why the chosen units could not be removed"): [site.refused for site in record.sites],
         Column("notes", spare=3): ["; ".join(site.notes) or None for site in record.sites],
     }
     more = {column: cells for column, cells in optional.items() if any(cells)}

@@ -88,7 +88,7 @@ def reduction_parts(several: Sequence[tuple[str, ReductionRecord]], *, numbered:
 
 
 def _pairs(several: Sequence[tuple[str, ReductionRecord]]) -> Iterator[Table]:
-    """The reductions against each other, where they were judged by the same rows."""
+    """The reductions against each other, if they were judged on the same rows."""
     found = [
         (one, other, comparison)
         for (one, ours), (other, theirs) in itertools.combinations(several, 2)
@@ -124,7 +124,7 @@ def _lead(records: Sequence[ReductionRecord]) -> str:
 
 
 def _shared(found: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
-    """Lines with the names of those they hold for in front, those that hold for all without and last."""
+    """Lines, each after the names it applies to; lines that apply to all come last, without names."""
     names: dict[str, list[str]] = {}
     for who, lines in found:
         for line in lines:
@@ -148,7 +148,7 @@ def _table(several: Sequence[tuple[str, ReductionRecord]], numbered: bool) -> Ta
         Column("units", numeric=True, spare=4),
         Column("just cut", "before any training", numeric=True, spare=6),
         Column(several[0][1].measured.metric, numeric=True),
-        Column("change", "points, against the network that came in, on the same rows", numeric=True),
+        Column("change", "points, against the original network, on the same rows", numeric=True),
         Column("p", HOLM, numeric=True),
         Column("random masks", "of the same size, ± standard deviation", numeric=True, spare=5),
         Column("from scratch", numeric=True, spare=2),
@@ -185,7 +185,7 @@ def _random(record: ReductionRecord) -> Shown:
 
 
 def _rows_of(records: Sequence[ReductionRecord]) -> str:
-    """The rows that the accuracies stand on, if they are the same."""
+    """The rows on which the accuracies were measured."""
     rows = {f"{counted(each.measured.images, 'row')} ({each.measured.split})" for each in records}
     return (
         f"Accuracies on {rows.pop()}."
@@ -195,7 +195,7 @@ def _rows_of(records: Sequence[ReductionRecord]) -> str:
 
 
 def _sizes(results: Sequence[Reduction]) -> Table:
-    """Sizes and times, a row for the network that came in and for each method."""
+    """Sizes and times, a row for the original network and for each method."""
     latencies = [result.latency for result in results if result.latency is not None]
     batches = [ratio.batch for ratio in latencies[0].ratios] if len(latencies) == len(results) else []
     columns = [
@@ -223,9 +223,9 @@ def _sizes(results: Sequence[Reduction]) -> Table:
             cells.append(Shown(time, f"{seconds_text(time)}, {ratio_text(latency.at(batch))}"))
         rows.append(tuple(cells))
     caption = (
-        "In brackets what is left; times are per image, with the middle half of their ratios."
+        "In brackets the share that is left; times are per image, with the middle half of their ratios."
         if batches
-        else "In brackets what is left."
+        else "In brackets the share that is left."
     )
     return Table("Sizes", tuple(columns), tuple(rows), caption, file="sizes.csv")
 

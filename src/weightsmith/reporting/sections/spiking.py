@@ -34,7 +34,7 @@ __all__ = ["spiking_section"]
 
 _CLOSE = 0.5  # points within which the spiking network counts as accurate as the network
 _MOST_STROKES = 2000  # lines of a raster, each of which takes some hundred characters
-_OPEN = 0.01  # share of images without an answer that gives a note
+_OPEN = 0.01  # share of images without an answer from which a note is given
 
 _DRAWINGS = {
     "accuracy": (
@@ -65,8 +65,7 @@ _DRAWINGS = {
     "statistics": (
         "How regularly neurons fire",
         "Fano factor and interval CV are 1 for random (Poisson) trains and 0 for regular ones; an overshoot far "
-        "above "
-        "0 is charge that a hard reset throws away.",
+        "above 0 is charge that a hard reset throws away.",
     ),
     "raster": (
         "Spikes of one image",
@@ -76,8 +75,7 @@ _DRAWINGS = {
     "membranes": (
         "Membranes of a few neurons",
         "a neuron fires (orange) where its membrane reaches the threshold (dashed); one that stays far below it "
-        "needs "
-        "many steps to recover.",
+        "needs many steps to recover.",
     ),
     "correspondence": (
         "Rates against activations",
@@ -109,7 +107,7 @@ def spiking_section(
 ) -> Section:
     """The description of a conversion named ``name``; ``classes`` are used if each output has one.
 
-    ``least_accuracy`` is the bar in per cent that was asked for; ``kept``: the spiking network was written.
+    ``least_accuracy`` is the required accuracy in per cent; ``kept``: the spiking network was written.
     """
     known = tuple(classes) if len(classes) == len(record.decisions.confusion.matrix) else ()
     drawings = _drawings(record, known)

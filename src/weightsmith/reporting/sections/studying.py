@@ -26,22 +26,22 @@ _LEVEL = 0.05  # of the corrected resampled t-test, whose interval agrees with i
 _WORDS = {
     "accuracy": (
         "Accuracy against the initial size",
-        "each line is a method, the dashed one the networks before anything was taken out; a method that follows the "
+        "each line is a method, the dashed one the unreduced networks; a method that follows the "
         "dashed line within its bars costs no accuracy.",
     ),
     "size": (
         "Final against initial size",
-        "a method that finds the size the task needs runs level, whatever it starts from; one that only takes out a "
-        "share runs parallel to the dashed line.",
+        "the line of a method that finds the size the task needs is level, whatever the initial size; the line of one "
+        "that only removes a share is parallel to the dashed line.",
     ),
     "angle": (
         "Accuracy and size against the angle",
-        "going to the right more units count as alike; the angle to take is the one just before the red line falls, "
-        "and the blue line tells how many units are left there.",
+        "further to the right more units count as alike; choose the angle just before the red line falls, "
+        "where the blue line shows how many units are left.",
     ),
     "penalty": (
         "Accuracy against the penalty",
-        "going to the right units cost more, so that fewer are left; where a line begins to fall, the penalty asks for "
+        "further to the right units cost more, so fewer are left; where a line begins to fall, the penalty leaves "
         "too few.",
     ),
 }
@@ -66,7 +66,7 @@ def study_section(study: Study, name: str) -> Section:
 
 
 def _about(study: Study) -> str:
-    """Data and settings in a line; those that a file leaves out are left out here."""
+    """Data and settings in a line, without those that the file lacks."""
     known = study.settings
     words = {
         "scaling": "scaling {}, fitted on training rows",
@@ -105,15 +105,14 @@ def _lead(study: Study) -> str:
         if free:
             best = max(free, key=lambda one: one.removed)
             lead += (
-                f"; without such a loss most was taken out by {best.method}, which left {best.units:.1f} of "
-                f"{best.hidden:,} units"
+                f"; without such a loss {best.method} removed most and left {best.units:.1f} of {best.hidden:,} units"
             )
         lead += "."
     return lead
 
 
 def _losses(several: Sequence[Comparison | None]) -> list[bool]:
-    """Which are losses beyond chance; one that is the same in every fold has no p, and is a loss."""
+    """Whether each is a loss beyond chance; a loss that is the same in every fold has no p, and counts."""
     corrected = holm([None if each is None else each.p for each in several])
     return [
         each is not None and each.difference < 0 and (p is None or p < _LEVEL)
@@ -232,5 +231,5 @@ def _slopes(study: Study) -> Iterator[Table]:
         Column("slope", "of log(units left) by log(units before), ± standard deviation over folds", numeric=True),
     )
     rows = tuple((each.method, Shown(each.slope, f"{each.slope:z.2f} ± {each.deviation:.2f}")) for each in study.slopes)
-    caption = "0: a method ends at one size wherever it began; 1: it takes out the same share."
+    caption = "0: a method ends at the same size whatever the initial one; 1: it removes the same share."
     yield Table("Final size by initial size", columns, rows, caption, file="slopes.csv")

@@ -75,8 +75,7 @@ def _about(sweep: SpikeSweep) -> str:
 def _lead(sweep: SpikeSweep) -> str:
     lead = (
         f"{counted(len(sweep.table), 'setting')} of {short_network(sweep.network)} as a spiking network were tried "
-        "on "
-        f"{counted(sweep.train_images, 'training image')}, and the best of each neuron tested once on "
+        f"on {counted(sweep.train_images, 'training image')}, and the best of each neuron tested once on "
         f"{counted(sweep.test_images, 'image')} ({sweep.split})."
     )
     best = _best(sweep)
@@ -87,7 +86,7 @@ def _lead(sweep: SpikeSweep) -> str:
     p = holm([each.cost.p for each in beside])[beside.index(best)]
     corrected = " with Holm’s correction" if len(beside) > 1 else ""
     return (
-        f"{lead} The one that was right most often {_after(best.steps)} ({_described(setting)}) reaches "
+        f"{lead} The most accurate one {_after(best.steps)} ({_described(setting)}) reaches "
         f"{percent(found.value)}, the network {percent(sweep.plain.value)}: {changed(best.cost)}, McNemar’s "
         f"{chance(p)}{corrected}: {conclusion(best.cost)}."
     )
@@ -111,7 +110,7 @@ def _chips(sweep: SpikeSweep) -> tuple[tuple[str, str], ...]:
 def _notes(sweep: SpikeSweep) -> Iterator[Notes]:
     lines = list(sweep.notes)
     if sweep.split == "train":
-        lines.append("The winners were tested on training images, which they were chosen by: there were no others.")
+        lines.append("The winners were tested on the training images on which they were chosen: there were no others.")
     if lines:
         yield Notes(tuple(lines))
 
@@ -158,7 +157,7 @@ def _by_leak(sweep: SpikeSweep, steps: int) -> Drawing:
         "further to the left, the faster the leak."
     )
     if any(point.adjusted for point in found):
-        how += " Below, the adjustment helps where a filled mark lies above zero, and hurts where one lies under it."
+        how += " Below, the adjustment helps where a filled mark lies above zero, and hurts where one lies below."
     figure = functools.partial(draw_leak_sweep, found, network=sweep.plain)
     return Drawing(f"Accuracy against leak {_after(steps)}", how, figure, rounded(rows), file=f"leaks-{steps}.csv")
 
@@ -196,9 +195,7 @@ def _together(sweep: SpikeSweep) -> str:
     open_still = found.total - found.helps - found.hurts
     text = (
         f"The L4 adjustment helps in {found.helps} of {counted(found.total, 'comparison')}, hurts in {found.hurts}, "
-        f"and the interval does not say in {open_still}; if it did nothing, about {found.by_chance:.2g} would seem "
-        "to "
-        "help or hurt."
+        f"and is undecided in {open_still}; if it did nothing, about {found.by_chance:.2g} would seem to help or hurt."
     )
     sure = sum(p is not None and p < 1 - found.confidence for p in holm([gain.p for gain in gains]))
     left = f"{sure or 'none'} remain{'s' * (sure == 1)}"
@@ -252,7 +249,7 @@ def _gain_tables(sweep: SpikeSweep, steps: int) -> Iterator[Table]:
         Column("factor, r", "on thresholds, and smoothing", numeric=True),
         Column("gain", "adjusted − baseline on the same rows, in points", numeric=True),
         Column("p", HOLM, numeric=True),
-        Column("adjustment", "helps or hurts only if the interval of the gain leaves out zero"),
+        Column("adjustment", "helps or hurts only if the interval of the gain excludes zero"),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     choices = _choices(sweep, steps)
@@ -294,7 +291,7 @@ def _settings_table(sweep: SpikeSweep) -> Table:
     }
     columns = (
         Column("setting"),
-        Column("leak", "factor per step; 1 leaks nothing", numeric=True),
+        Column("leak", "factor per step; 1: no leak", numeric=True),
         Column("reset"),
         Column("factor", "on all thresholds", numeric=True),
         Column("smoothing", "of the L4 adjustment; none: not adjusted", numeric=True),

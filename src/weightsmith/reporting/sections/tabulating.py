@@ -28,9 +28,9 @@ def table_section(sweep: SweepTable, name: str) -> Section:
         parts = [*trained, *(replace(each, detail=True) for each in parts[1:] if isinstance(each, Table))]
     parts.append(facts_of({}, sweep.origin, before=[("function", sweep.function)]))
     runs = f"{counted(len(sweep.rows), 'run')}: {counted(settings, 'setting')}, {counted(seeds, 'seed')}."
-    lead = f"{runs} What was varied: {', '.join(varied) or 'nothing'}."
+    lead = f"{runs} Varied: {', '.join(varied) or 'nothing'}."
     lost = bool(trained) and all(row["stopped"] == "diverged" for row in sweep.rows)
-    look_at = ("every run diverged: vary lower rates, or look with weightsmith train … --find-rate",) * lost
+    look_at = ("every run diverged: try lower rates, or find one with weightsmith train … --find-rate",) * lost
     chips = (("settings", f"{settings:,}"), ("seeds", f"{seeds:,}"))
     return Section(f"Table: {name}", lead, tuple(parts), chips, look_at=look_at)
 

@@ -46,8 +46,8 @@ _MEASURED = {
         "α by layer",
         "α",
         "each line is the exponent α of a layer’s spectrum, and layers between "
-        f"{HEAVIEST:g} and {LIGHTEST:g} (shaded) may be called well trained; α has no interval here, so that a drift "
-        "over many epochs counts, and a single jump does not",
+        f"{HEAVIEST:g} and {LIGHTEST:g} (shaded) count as well trained; α has no interval here, so a drift "
+        "over many epochs matters, a single jump does not",
     ),
     "redundant": (
         "Redundancy by layer",
@@ -89,7 +89,7 @@ def training_section(
 
 
 def _about(record: TrainRecord) -> str:
-    """The settings that most runs differ in."""
+    """The settings in which runs differ most often."""
     settings = record.settings
     keys = ("optimiser", "schedule", "clip", "stop", "penalties")
     words = [setting_text(settings[key]) for key in keys if settings.get(key)]
@@ -121,7 +121,7 @@ def _lead(record: TrainRecord) -> str:
     settings, done = record.settings, counted(len(record.history), "epoch")
     what = f"{settings.get('network', 'The network')} was trained on {settings.get('data', 'data')}"
     ended = {
-        Stopped.DONE: f"it ran for {done}, as asked",
+        Stopped.DONE: f"it ran for {done}, as set",
         Stopped.EARLY: f"it stopped early after {done}, because {record.reason}",
         Stopped.DIVERGED: f"it diverged after {done}: {record.reason}",
     }[record.stopped]
@@ -178,7 +178,7 @@ def _drawn(history: History, columns: Sequence[str]) -> tuple[History, list[dict
         {"epoch": row.epoch, **{column: cells[index] for column, cells in values.items()}}
         for index, row in enumerate(some.rows)
     ]
-    remark = f" Drawn are {len(some):,} of {len(history):,} epochs." if len(some) < len(history) else ""
+    remark = f" {len(some):,} of {len(history):,} epochs are drawn." if len(some) < len(history) else ""
     return some, rows, remark
 
 
@@ -216,14 +216,15 @@ def _steps(record: TrainRecord, name: str) -> Iterator[Drawing]:
                 "Penalty",
                 "penalty",
                 "what the penalties add to the loss; it may rise while the weights grow, and levels off where "
-                "what it "
-                "costs outweighs what the weights gain",
+                "its cost outweighs the gain from larger weights",
             ),
             {"penalty": "penalty"},
             f"{name}-penalty",
         )
     if "clipped" in known:
-        how = "the share of steps whose gradient was cut; a line that stays near 1 means that the limit sets the step"
+        how = (
+            "the share of steps whose gradient was clipped; a line that stays near 1 means that the limit sets the step"
+        )
         yield _watched(record, ("Clipped steps", "share of steps", how), {"clipped": "clipped"}, f"{name}-clipped")
 
 
@@ -281,7 +282,7 @@ _MOST_READINGS, _MOST_PROBES = 2_000, 60  # of the figure: a line is a step, and
 
 
 def _needs_attention(diagnosis: GradientDiagnosis) -> bool:
-    """Whether the diagnosis gives a note."""
+    """Whether the diagnosis leads to a note."""
     return diagnosis.health.calls_for_action
 
 
@@ -295,7 +296,7 @@ def _gradient_parts(diagnosis: GradientDiagnosis, name: str) -> list[Part]:
     columns = (
         Column("layer", "in the order of the forward pass"),
         Column("gradients", "the verdict on them"),
-        Column("because", "the numbers it rests on"),
+        Column("because", "the numbers behind it"),
     )
     rows = tuple((layer.name, layer.health.value, layer.reason) for layer in diagnosis.layers)
     caption = _gradient_sentence(diagnosis)
@@ -325,7 +326,7 @@ def _drawing(diagnosis: GradientDiagnosis, name: str) -> Drawing:
         "vanishing or exploding gradients, or whose weights change by more than their own norm in one step."
     )
     if len(some.probes) < len(diagnosis.probes):
-        how += f" Drawn are {len(some.probes):,} of {len(diagnosis.probes):,} measured steps."
+        how += f" {len(some.probes):,} of {len(diagnosis.probes):,} measured steps are drawn."
     return Drawing("Gradients", how, lambda: gradient_figure(some), rows, file=f"{name}-gradients")
 
 
@@ -334,7 +335,7 @@ def _steps_drawn(diagnosis: GradientDiagnosis) -> int:
 
 
 def _at(diagnosis: GradientDiagnosis, indices: Sequence[int]) -> GradientDiagnosis:
-    """The diagnosis with the readings of some probes only; the verdicts rest on all of them."""
+    """The diagnosis with the readings of some probes only; the verdicts are based on all of them."""
     layers = tuple(
         replace(
             layer,

@@ -35,7 +35,7 @@ def transfer_section(
 
 
 def _missed(record: TransferRecord) -> tuple[str, ...]:
-    """The accuracy that was asked for, if no stage has it."""
+    """A concern if no stage reaches the required accuracy."""
     asked = record.settings.get("accuracy")
     if not record.stages or not isinstance(asked, float | int):
         return ()
@@ -52,12 +52,12 @@ def _lead(record: TransferRecord) -> str:
         return "No stage was trained."
     best = record.stages[_best(record)]
     lead = (
-        f"{counted(len(record.stages), 'stage')} on {record.settings.get('data', 'data')}; the network is that of "
+        f"{counted(len(record.stages), 'stage')} on {record.settings.get('data', 'data')}; the network is from "
         f"“{best.name}”, with {counted(best.reuse, 'block')} reused"
     )
     if best.gain is None:
         return f"{lead}."
-    return f"{lead}: {changed(best.gain)} on the best before it, McNemar’s {chance(_ps(record)[_best(record)])}."
+    return f"{lead}: {changed(best.gain)} over the best before it, McNemar’s {chance(_ps(record)[_best(record)])}."
 
 
 def _ps(record: TransferRecord) -> list[float | None]:
@@ -79,15 +79,15 @@ def _chips(record: TransferRecord) -> tuple[tuple[str, str], ...]:
 def _stages(record: TransferRecord) -> Table:
     columns = (
         Column("stage"),
-        Column("", "← kept: the network that came out is that of this stage"),
+        Column("", "← kept: the resulting network is from this stage"),
         Column("reused", "blocks of the base", numeric=True),
-        Column("fresh", "blocks of the base that began anew", numeric=True, spare=2),
+        Column("fresh", "blocks of the base that were reinitialised", numeric=True, spare=2),
         Column("unfrozen", "reused blocks that were trained", numeric=True, spare=1),
         Column("validation accuracy", "with its interval", numeric=True),
-        Column("gain", "points on the best stage before, on the same images, with an interval", numeric=True),
+        Column("gain", "points over the best stage before, on the same images, with an interval", numeric=True),
         Column("p", HOLM, numeric=True),
         Column("epochs", numeric=True),
-        Column("trained", "parameters that were free, of all", numeric=True),
+        Column("trained", "trainable parameters, of all", numeric=True),
     )
     rows: list[tuple[Cell | Shown, ...]] = []
     for number, (stage, p) in enumerate(zip(record.stages, _ps(record), strict=True)):

@@ -1,6 +1,6 @@
 "use strict";
-// Without this script everything on the page can be read. With it tables sort, one option of a choice is shown at a
-// time, figures say what is under the pointer, and the colours can be switched.
+// The page is readable without this script. With it tables can be sorted, one option of a choice is shown at a time,
+// figures show the values under the pointer, and the colours can be switched.
 
 const root = document.documentElement;
 const say = (text) => { const status = document.getElementById("status"); if (status) status.textContent = text; };
@@ -11,7 +11,7 @@ const made = (tag, text, name) => {
   return element;
 };
 
-// Tables: each head is a button; a third press brings back the order they came in.
+// Tables: each head is a button; a third press restores the original order.
 for (const table of document.querySelectorAll("table[data-sortable]")) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
@@ -27,20 +27,20 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
       const was = head.getAttribute("aria-sort");
       const next = was === "ascending" ? "descending" : was === "descending" ? null : "ascending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
-      say(next === null ? "in the first order" : `sorted by ${button.textContent}, ${next}`);
+      say(next === null ? "in the original order" : `sorted by ${button.textContent}, ${next}`);
       if (next === null) { body.append(...order); return; }
       head.setAttribute("aria-sort", next);
       const sign = next === "ascending" ? 1 : -1;
       body.append(...[...order].sort((a, b) => {
         const [x, y] = [key(a, column), key(b, column)];
-        if (x === "" || y === "") return (x === "") - (y === "");  // what has no value comes last, either way
+        if (x === "" || y === "") return (x === "") - (y === "");  // missing values come last in both orders
         return sign * (numeric ? Number(x) - Number(y) : x.localeCompare(y, undefined, { numeric: true }));
       }));
     });
   });
 }
 
-// What the address names. A lone % in it, which is not the code of a letter, stands for itself.
+// The element that the address names. A lone % that is not part of a percent code stands for itself.
 const addressed = () => {
   const name = location.hash.slice(1);
   let decoded = name;
@@ -48,7 +48,7 @@ const addressed = () => {
   return document.getElementById(decoded);
 };
 
-// Choices: one option at a time, by a list; an address that names an option, or something in it, shows it.
+// Choices: a list selects the option shown; an address that names an option, or an element in it, shows it.
 for (const section of document.querySelectorAll("[data-choose]")) {
   const parts = [...section.querySelectorAll(":scope > details")];
   if (parts.length === 0) continue;
@@ -89,7 +89,7 @@ if (theme) {
   name();
 }
 
-// Contents: folded where there is no room for them at the side; the section that is read is marked.
+// Contents: folded if there is no room at the side; the section being read is marked.
 const contents = document.querySelector("nav > details");
 if (contents) {
   const wide = matchMedia("(min-width: 64rem)");
@@ -108,13 +108,13 @@ if (contents) {
     for (const [id, link] of links) {
       if (id === current) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
     }
-    // Of many sections only the one that is read shows its parts: the list stays on the screen.
+    // With many entries only the section being read shows its parts, so that the list fits on the screen.
     for (const list of lists) list.hidden = many && wide.matches && list.previousElementSibling !== links.get(current);
   }, { rootMargin: "-15% 0px -60% 0px" });
   for (const id of links.keys()) { const section = document.getElementById(id); if (section) watch.observe(section); }
 }
 
-// Printed, nothing is folded but what was not chosen.
+// In print everything is unfolded, except options that are not selected.
 let folded = [];
 window.addEventListener("beforeprint", () => {
   folded = [...document.querySelectorAll("details:not([open]):not(.chosen)")];
@@ -122,15 +122,15 @@ window.addEventListener("beforeprint", () => {
 });
 window.addEventListener("afterprint", () => { for (const part of folded) part.open = false; });
 
-// Figures: the point under the pointer or the finger, or by arrow keys the one next to the last. What is in data-points
-// is told in _hover.py; a point is found again by the numbers of its panel and series and its place in that.
+// Figures: the point under the pointer or the finger, or the next one by arrow keys. reporting/hover.py documents
+// data-points; a point is identified by the indices of its panel and series and its index in the series.
 const REACH = 24;  // pixels
 const tip = made("div", undefined, "tip");
 tip.hidden = true;
-tip.setAttribute("aria-hidden", "true");  // what it says is said in #status where keys have asked for it
+tip.setAttribute("aria-hidden", "true");  // with keys, #status announces its text
 document.body.append(tip);
 let hide = () => {};
-let still = 0;  // until when the page may scroll without hiding what keys have asked for
+let still = 0;  // time until which scrolling does not hide a point selected by keys
 window.addEventListener("scroll", () => { if (performance.now() > still) hide(); }, { passive: true });
 
 const number = (value) => {
@@ -156,7 +156,7 @@ const wordsOf = (panel, series, index) => {
   const columns = series.a.length;
   const [a, b] = series.grid ? [index % columns, Math.floor(index / columns)] : [index, index];
   const both = [told(panel.x, series.a[a]), told(panel.y, series.b[b])];
-  if (series.by === "y") both.reverse();  // what a bar is comes before how long it is
+  if (series.by === "y") both.reverse();  // the name of a bar before its length
   const third = series.c ? told(series.z, series.c[index]) : [];
   return { name: series.t?.[index] || series.name || "", lines: [...both.flat(), ...third] };
 };
@@ -269,7 +269,7 @@ for (const drawing of document.querySelectorAll("[data-points]")) {
     if (found) show(found, false); else hide();
   };
   drawing.setAttribute("role", "application");
-  drawing.setAttribute("aria-roledescription", "figure with points; arrow keys go from one to the next");
+  drawing.setAttribute("aria-roledescription", "figure with points; arrow keys move between them");
   drawing.addEventListener("pointermove", (event) => { if (event.pointerType === "mouse") point(event); });
   drawing.addEventListener("pointerdown", point);
   drawing.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") hide(); });

@@ -136,7 +136,7 @@ def test_membranes_are_in_thresholds_and_marked_where_they_fire():
     assert same_color(threshold.get_color(), RED)
     assert_allclose(fired.get_xdata(), [2, 5])
     assert_allclose(fired.get_ydata(), [1.5, 6])
-    assert legend(figure) == ["membrane before the test", "threshold", "spike"]
+    assert legend(figure) == ["membrane before the threshold test", "threshold", "spike"]
     assert grid[1, 0].get_ylabel() == "fc\nmembrane ÷ threshold"
 
 
@@ -148,7 +148,7 @@ def test_membranes_end_with_their_image_and_missing_units_leave_no_axes():
 
 
 def test_what_a_raster_does_not_hold_is_said():
-    with pytest.raises(UsageError, match=r"2 image\(s\).*place 2"):
+    with pytest.raises(UsageError, match=r"2 image\(s\).*index 2"):
         draw_raster(RASTER, 2)
     with pytest.raises(UsageError, match="no membranes of relu"):
         draw_membranes(dataclasses.replace(RASTER, populations=(raster_of(membranes=False),)))

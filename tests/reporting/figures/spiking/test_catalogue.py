@@ -179,7 +179,7 @@ def test_undecided_images_have_a_panel_of_their_own_once_they_are_one_in_a_hundr
 def test_an_early_end_is_marked_at_the_mean_steps():
     figure = draw_accuracy(record_of([50, 150, 180], ended=1.75))
     assert [1.75, 1.75] in [list(line.get_xdata()) for line in lines(figure.axes[0], BLUE)]
-    assert legend(figure)[-1] == "mean steps until an image ended"
+    assert legend(figure)[-1] == "mean steps per image"
 
 
 def test_runs_are_called_by_what_sets_them_apart():

@@ -64,7 +64,7 @@ def test_accuracies_stand_over_leaks_by_reset_and_differences_below():
     assert soft.get_ylim() == hard.get_ylim()
     assert soft.get_ylabel() == "accuracy (%)"
     assert hard_below.get_xlabel().startswith("leak")
-    assert legend(figure) == ["network: 90.0 %", "baseline", "L4-adjusted", "difference (filled: zero left out)"]
+    assert legend(figure) == ["network: 90.0 %", "baseline", "L4-adjusted", "difference (filled: excludes zero)"]
     assert figure.get_suptitle() == "bars: accuracies by hand, 95 %; differences by hand, 95 %"
 
 

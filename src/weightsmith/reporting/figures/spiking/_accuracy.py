@@ -42,7 +42,7 @@ def draw_accuracy(*records: SpikeRecord) -> Figure:
         for index, (record, label) in enumerate(zip(records, labels, strict=True)):
             _draw_run(axes, record, label, run_look(index, record.steps), max(0.04, 0.3 / (1 + len(records))))
         if any(_ended_early(record) for record in records):
-            axes[0].plot([], [], color=GREY, label="mean steps until an image ended", **_ENDED)
+            axes[0].plot([], [], color=GREY, label="mean steps per image", **_ENDED)
         axes[0].set_ylabel("accuracy (%)")
         axes[0].set_title(_caption(_decisions(records)), **CAPTION)
         step_axis(axes[-1], max(record.steps for record in records))
@@ -71,7 +71,7 @@ def _draw_run(axes: Sequence[Axes], record: SpikeRecord, label: str, look: dict[
 
 
 def _draw_networks(axes: Axes, records: Sequence[SpikeRecord]) -> None:
-    """A line with its band for the network, or for each if runs are of several or judged on other images."""
+    """A line with its band for the network, or for each if runs have several networks or different images."""
     networks = [decisions.network for decisions in _decisions(records)]
     if all(network == networks[0] for network in networks):
         axes.axhspan(100 * networks[0].low, 100 * networks[0].high, color=NETWORK["color"], alpha=0.07, linewidth=0)

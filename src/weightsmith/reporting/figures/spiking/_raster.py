@@ -59,7 +59,7 @@ def draw_membranes(raster: RasterRecord, image: int = 0, units: int = 3) -> Figu
     """
     number = _checked(raster, image)
     if units < 1:
-        raise UsageError(f"at least one unit is drawn, not {units}")
+        raise UsageError(f"units must be at least 1, not {units}")
     indices = spread(len(raster.populations), _MOST_ROWS)
     names = layer_names([(population.layer, population.name) for population in raster.populations])
     with house_style():
@@ -85,7 +85,7 @@ def _checked(raster: RasterRecord, image: int) -> int:
     if not raster.populations or not raster.images:
         raise UsageError("the raster holds no populations or no images: there is nothing to draw")
     if not 0 <= image < len(raster.images):
-        raise UsageError(f"the raster holds {len(raster.images)} image(s), so that there is none at place {image}")
+        raise UsageError(f"the raster holds {len(raster.images)} image(s), so there is none at index {image}")
     return raster.images[image]
 
 
@@ -133,12 +133,12 @@ def _representative_units(population: PopulationRaster, image: int, units: int) 
 def _draw_membrane(axes: Axes, population: PopulationRaster, image: int, unit: int, ended: int) -> None:
     if population.membranes is None:
         raise UsageError(
-            f"the raster holds no membranes of {population.name}: let Raster(membranes=True) watch the run"
+            f"the raster holds no membranes of {population.name}: record the run with Raster(membranes=True)"
         )
     membrane = population.membranes[image, :ended, unit] / population.thresholds[unit]
     steps, rows = population.spikes(image)
     fired = steps[rows == unit]
-    line: dict[str, Any] = {"color": BLUE, "linewidth": 1.0, "label": "membrane before the test"}
+    line: dict[str, Any] = {"color": BLUE, "linewidth": 1.0, "label": "membrane before the threshold test"}
     axes.plot(np.arange(1, ended + 1), membrane, marker="." if ended <= 40 else None, markersize=3, **line)
     axes.axhline(1, color=RED, linewidth=1.0, linestyle=DASHED, label="threshold")
     axes.plot(fired + 1, membrane[fired], "o", color=ORANGE, markersize=3.5, zorder=3, label="spike")

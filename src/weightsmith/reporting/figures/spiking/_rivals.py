@@ -57,7 +57,7 @@ def draw_rivals(cost: SpikeCost) -> Figure:
 
 def _rows(cost: SpikeCost) -> list[_Row]:
     if not cost.rivals:
-        raise UsageError("the record knows no rivals: it is from an older version; run spike again")
+        raise UsageError("the record has no rivals: it is from an older version; run spike again")
     rows = [_Row("spiking", cost.energy, cost.memory_energy, own=True)]
     if cost.prices.numbers == "float32":
         whole = cost.at(Prices(neurons=cost.prices.neurons, numbers="int8"))

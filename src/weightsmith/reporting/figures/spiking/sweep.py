@@ -64,7 +64,7 @@ def leak_points(sweep: SpikeSweep, steps: int | None = None) -> list[LeakPoint]:
 def draw_leak_sweep(rows: Sequence[LeakPoint], network: Interval | None = None) -> Figure:
     """Accuracy against leak, baseline and adjusted, a column per reset; below, paired differences, if there are any.
 
-    Bars are intervals. A difference is filled where its interval leaves out zero. Dashed is the network.
+    Bars are intervals. A difference is filled where its interval excludes zero. Dashed is the network.
     """
     resets = _checked(rows)
     paired = any(row.difference is not None for row in rows)
@@ -77,7 +77,7 @@ def draw_leak_sweep(rows: Sequence[LeakPoint], network: Interval | None = None) 
             if paired:
                 _draw_differences(axes[1, column], found)
             axes[0, column].set_title(f"{shown(reset, 30).capitalize()} reset")
-            axes[-1, column].set_xlabel("leak (factor per step, 1 leaks nothing)")
+            axes[-1, column].set_xlabel("leak (factor per step, 1: no leak)")
         _ticks(axes[0, 0], sorted({row.leak for row in rows}))
         axes[0, 0].set_ylabel("accuracy (%)")
         if paired:
@@ -95,11 +95,11 @@ def _checked(rows: Sequence[LeakPoint]) -> list[str]:
     (leak, reset, adjusted), times = Counter((row.leak, row.reset, row.adjusted) for row in rows).most_common(1)[0]
     kind = "adjusted" if adjusted else "baseline"
     if times > 1:
-        raise UsageError(f"the {kind} at leak {leak:g} with {reset} reset is given {times} times: one point each")
+        raise UsageError(f"the {kind} at leak {leak:g} with {reset} reset is given {times} times: give each point once")
     for row in rows:
         if row.difference is not None and not row.adjusted:
             raise UsageError(
-                f"the baseline at leak {row.leak:g} with {row.reset} reset has a difference: it is that of the adjusted"
+                f"the baseline at leak {row.leak:g} with {row.reset} reset has a difference: give it to the adjusted"
             )
     names = {row.reset for row in rows}
     return [*(reset for reset in _RESETS if reset in names), *sorted(names.difference(_RESETS))]
@@ -160,5 +160,5 @@ def _handles(rows: Sequence[LeakPoint], network: Interval | None, *, paired: boo
     handles = [] if network is None else [Line2D([], [], label=f"network: {100 * network.value:.1f} %", **NETWORK)]
     handles += [Line2D([], [], **look) for kind, look in _LOOKS.items() if any(row.adjusted is kind for row in rows)]
     if paired:
-        handles.append(Line2D([], [], label="difference (filled: zero left out)", **_DIFFERENCE))
+        handles.append(Line2D([], [], label="difference (filled: excludes zero)", **_DIFFERENCE))
     return handles
