@@ -106,5 +106,5 @@ def test_reduce_takes_it_by_default_with_a_target_and_says_so() -> None:
     plain = ws.reduce(whole, data, refit="none", **options).record
     assert plain.settings["plan"] == "uniform"
     assert plain.budget is None
-    with pytest.raises(UsageError, match="only with a target"):
+    with pytest.raises(UsageError, match="needs a target"):
         ws.reduce(whole, data, by="angles:45", plan="error")

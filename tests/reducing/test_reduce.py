@@ -252,7 +252,7 @@ def test_a_module_of_the_users_own_reloads_through_its_function(
         ({"by": "angles:200"}, OptionError, "angle must be ≤ 90"),
         ({"by": "genetic:50,population=0"}, OptionError, "population must be"),
         ({"by": "magnitude"}, UsageError, "does not determine how much"),
-        ({"by": "magnitude", "plan": "uniform"}, UsageError, "only with a target"),
+        ({"by": "magnitude", "plan": "uniform"}, UsageError, "needs a target"),
         ({"by": "magnitude", "target": "params:1.5"}, OptionError, "keep must be < 1"),
         ({"by": "magnitude", "target": "params:0.001"}, UsageError, "cannot be met: one unit per layer"),
         ({"by": "angles:45", "fitness": len}, UsageError, "only genetic search does"),

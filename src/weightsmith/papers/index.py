@@ -87,7 +87,7 @@ class _Row(NamedTuple):
 def write_index(folder: str | Path) -> Path:
     """Write index.md and reproduction.html from the results in ``folder`` and below it; returns the first."""
     place = Path(folder)
-    write_atomic(place / "reproduction.html", render("What of this literature holds?", [index_section(place)]))
+    write_atomic(place / "reproduction.html", render("Which published claims hold?", [index_section(place)]))
     return write_atomic(place / "index.md", markdown(index_section(place, links=True)))
 
 
@@ -118,7 +118,7 @@ def index_section(folder: Path, *, links: bool = False) -> Section:
         )
     )
     return Section(
-        "What of this literature holds?",
+        "Which published claims hold?",
         f"{len(rows)} claims: of four documents, and of links between their methods. {lead}.",
         tuple(parts),
         about="Each claim is a sentence that can be tested, each number has an interval or the number of values "

@@ -77,5 +77,7 @@ def _sentence(why: str, schedule: OneCycle, stop: Stop | None) -> str:
     kept = (
         "the best weights on the validation rows are kept" if stop else "no validation rows: the last weights are kept"
     )
-    cycle = "rises for a third of the run and falls to almost 0" if schedule.warm else "falls to almost 0 in a short run"
+    cycle = (
+        "rises for a third of the run and falls to almost 0" if schedule.warm else "falls to almost 0 in a short run"
+    )
     return f"{why}; the rate of one cycle {cycle}; {kept}"

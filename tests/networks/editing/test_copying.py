@@ -27,7 +27,7 @@ def test_parametrised_networks_are_copied():
 
 def test_pruning_masks_are_refused_with_the_way_out():
     network = nn.Sequential(nn.Flatten(), prune.l1_unstructured(nn.Linear(2, 3), "weight", 0.5))
-    with pytest.raises(UsageError, match=r"^1: its weight is computed anew in each pass .* \(prune.remove"):
+    with pytest.raises(UsageError, match=r"^1: its weight is recomputed in each pass .* \(prune.remove"):
         copied(network)
     prune.remove(network[1], "weight")
     assert torch.equal(copied(network)[1].weight, network[1].weight)

@@ -36,7 +36,7 @@ def copied(network: nn.Module) -> nn.Module:
         if computed is None:
             raise
         raise UsageError(
-            f"{computed or 'the network'}: its weight is computed anew in each pass and cannot be copied; make it "
+            f"{computed or 'the network'}: its weight is recomputed in each pass and cannot be copied; make it "
             "permanent (prune.remove, remove_weight_norm), or use torch.nn.utils.parametrizations"
         ) from error
 
