@@ -173,7 +173,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "module dict": {"spike": rf"flatten \(the method flatten\) {_FLAT}"},
     "multi-head": {
         **dict.fromkeys(_RUNS, "the network gives a dict, not one score per class; pass a module"),
-        "transfer": r"its output is not that of its last dense layer \(two\)",
+        "transfer": r"only its last dense layer \(two\) could be cut off",
     },
     "data dependent": {"spike": "DataDependent: its data flow cannot be traced.*write its forward without decisions"},
     "spectral norm": dict.fromkeys(_CUTS, f"conv.parametrizations.weight.original: {_LOOSE}"),

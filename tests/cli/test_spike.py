@@ -551,7 +551,7 @@ def test_nir_files_are_told_apart_and_come_in_through_python(run, trained, tmp_p
         answer = run(words[0], tmp_path / "net.nir", *words[1:])
         assert (answer.code, len(answer.lines), answer.out) == (3, 1, "")
         assert "net.nir: is a NIR file: convert it in Python by ws.save_spiking(ws.import_nir(FILE), " in answer.err
-    assert "net.nir: a NIR file" in run("export", tmp_path / "net.nir", tmp_path / "again.nir").err
+    assert "net.nir: is a NIR file" in run("export", tmp_path / "net.nir", tmp_path / "again.nir").err
     assert "gone.nir: no such file" in run("inspect", tmp_path / "gone.nir").err
     path = ws.save_spiking(ws.import_nir(tmp_path / "net.nir"), tmp_path / "net.safetensors")
     words = ("--data", "digits", "--steps", 4, "--json", "--quiet")

@@ -93,6 +93,19 @@ def test_code_without_a_callable_behind_it_has_no_digest():
     assert code_digest(functools.partial(with_default, 1)) == code_digest(with_default)
 
 
+def documented(text, answer="a"):
+    names = {}
+    exec(f'def outer():\n    """{text}"""\n    def inner():\n        """{text}"""\n        return "{answer}"\n', names)
+    return names["outer"]
+
+
+def test_docstrings_do_not_count_and_other_texts_do():
+    assert code_digest(documented("one")) == code_digest(documented("another"))
+    assert identity_of(documented("one")) == identity_of(documented("another"))
+    assert code_digest(documented("one", "a")) != code_digest(documented("one", "b"))
+    assert code_digest(lambda: "a") != code_digest(lambda: "b")
+
+
 class Slotted:
     __slots__ = ("factor",)
 

@@ -48,7 +48,7 @@ def test_an_experiment_that_forgets_a_claim_is_refused(monkeypatch):
     whole = experiment("membrane")
     cut = dataclasses.replace(whole, judge=lambda table: whole.judge(table)[:-1])
     monkeypatch.setattr(reproduction, "experiment", lambda name: cut)
-    with pytest.raises(UsageError, match="claims mean, variance, l4"):
+    with pytest.raises(UsageError, match="but its claims are mean, variance, l4"):
         reproduce("membrane", quick=True)
 
 

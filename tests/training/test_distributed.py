@@ -192,8 +192,8 @@ def test_every_process_refuses_data_that_are_not_the_same_in_all(together):
 
     found = together.run(work)
     assert found[0] == found[1]
-    assert found[0].startswith("a split of another process is not that of the first one")
-    assert found[2].startswith("the validation split of process 2 is not that of the first one")
+    assert found[0].startswith("a split of another process differs from the first one's")
+    assert found[2].startswith("the validation split of process 2 differs from the first one's")
     Team().check_same({}, ("train",))
 
 

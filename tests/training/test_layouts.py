@@ -77,7 +77,7 @@ def test_channels_come_last_where_the_scores_stay_the_same(network, last):
     [
         (Auxiliary(), DataMismatch, "in training mode the network gives a tuple, not one score per class"),
         (Calling(torch.detach), UsageError, "its scores depend on no trainable parameter"),
-        (Calling(_overwritten), UsageError, "its gradient cannot be computed .*in place"),
+        (Calling(_overwritten), UsageError, "its gradient cannot be computed .*an in-place operation"),
     ],
 )
 def test_a_network_that_cannot_take_a_step_is_refused_with_the_reason(network, kind, message):

@@ -16,6 +16,7 @@ import dis
 import enum
 import functools
 import hashlib
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -36,7 +37,8 @@ _INSTALLED = ("site-packages", "dist-packages")
 def code_digest(function: Any) -> str | None:
     """A digest of the function's own code, so that results from before an edit are not taken for those after it.
 
-    It covers the function and its inner functions, not the functions it calls; None for a callable without code.
+    It covers the function and its inner functions without docstrings, not the functions it calls; None for a callable
+    without code.
     """
     while isinstance(function, functools.partial):
         function = function.func
@@ -195,7 +197,16 @@ def _globals_read(code: types.CodeType) -> set[str]:
 
 
 def _code_text(code: types.CodeType) -> str:
-    return "\n".join([code.co_code.hex(), *code.co_names, *map(_const_text, code.co_consts)])
+    constants = (None, *code.co_consts[1:]) if _has_docstring(code) else code.co_consts
+    return "\n".join([code.co_code.hex(), *code.co_names, *map(_const_text, constants)])
+
+
+def _has_docstring(code: types.CodeType) -> bool:
+    """Whether the first constant is a docstring; before Python 3.13 a function has None there if it has none."""
+    if flag := getattr(inspect, "CO_HAS_DOCSTRING", 0):
+        return bool(code.co_flags & flag)
+    function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")  # no class, lambda or the like
+    return bool(function) and isinstance(code.co_consts[0], str)
 
 
 def _const_text(const: Any) -> str:

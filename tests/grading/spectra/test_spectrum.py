@@ -342,5 +342,5 @@ def test_rank_counts_positive_eigenvalues_for_all_ways():
 
 def test_a_gram_matrix_that_does_not_fit_is_refused_with_the_figure(monkeypatch):
     monkeypatch.setattr("weightsmith.core.memory.free_memory", lambda: 1_000_000)
-    with pytest.raises(UsageError, match=r"400 × 300 matrix in float64 takes 34\.3 MB of memory .* 1\.0 MB are free"):
+    with pytest.raises(UsageError, match=r"400 × 300 matrix in float64 needs 34\.3 MB of memory .* 1\.0 MB are free"):
         spectrum(torch.randn(1, 400, 300, generator=torch.Generator().manual_seed(0)))

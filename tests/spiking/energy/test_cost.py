@@ -240,14 +240,14 @@ def test_counts_of_another_run_or_network_are_refused():
     network = conv_net()
     responses, counts = watched(network, rows(6), 9)
     other, _ = watched(network, rows(6, seed=9), 9)
-    with pytest.raises(DataMismatch, match=r"not those of this run \(of relu1 it had"):
+    with pytest.raises(DataMismatch, match=r"not those of this run \(relu1 sent"):
         spike_cost(network, other, counts)
     network.run(rows(6), 9, observers=[counts])  # watched twice
     with pytest.raises(DataMismatch, match="use a new UnitCounts for each run"):
         spike_cost(network, responses, counts)
     with pytest.raises(UsageError, match="belong to another network"):
         spike_cost(conv_net(), responses, counts)
-    with pytest.raises(DataMismatch, match="0 for 0 were seen"):
+    with pytest.raises(DataMismatch, match="0 for 0 were counted"):
         spike_cost(network, responses, UnitCounts(network))
 
 

@@ -298,5 +298,5 @@ def test_behind_sums_and_gates_nothing_is_measured(kind):
         Synapses("out", "flat", normal(2, 48)),
     )
     network = SpikingNetwork(nodes, (2, 6, 6), IF(), Poisson())
-    with pytest.raises(UsageError, match=rf"arrives at out passes mixed \({kind}\).*use by=norm"):
+    with pytest.raises(UsageError, match=rf"the inputs of out pass mixed \({kind}\).*use by=norm"):
         arrivals(network, "out", pictures(2, 2, 6, 6), steps=2)
