@@ -41,6 +41,20 @@ def test_a_claim_that_older_results_do_not_judge_is_not_run(tmp_path):
     assert row["verdict"] == "not run"
 
 
+def test_harder_data_are_compared_once_both_results_are_there(tmp_path):
+    made = {name: reproduce(name, quick=True) for name in ("resnet-leaks", "vgg-leaks")}
+    for number, (name, one) in enumerate(made.items()):
+        rows = [
+            {**row, "gain": 0.01 * place + number * 0.001 * (2 + place % 2)} for place, row in enumerate(one.table.rows)
+        ]
+        table = dataclasses.replace(one.table, rows=tuple(rows))
+        write_record(tmp_path / f"{name}.json", dataclasses.replace(one, quick=False, table=table))
+        (row,) = (row for row in rows_of(index_section(tmp_path)) if "larger on harder data" in row["claim"])
+        assert row["verdict"] == ("holds" if number else "not run")
+    assert row["ours (95 %)"] == "+0.25 points (+0.21 to +0.29)"  # 0.2 and 0.3 by turns, ± 2.26 · 0.0527 / √10
+    assert row["n"] == len(one.table.rows)
+
+
 def test_what_was_not_run_says_what_it_needs():
     for claims in NOT_RUN.values():
         for claim in claims:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from weightsmith.core.statistics import rank_correlation
 from weightsmith.core.sweep import SweepTable, grid
-from weightsmith.papers.claims import Claim, Finding, by_parts
+from weightsmith.papers.claims import Claim, Finding, by_interval, by_parts, paired
 from weightsmith.papers.experiments.drawing import draw_lines
 from weightsmith.papers.experiments.trained import training_data
 
@@ -27,6 +27,7 @@ __all__ = [
     "claims",
     "draw",
     "gain_words",
+    "harder",
     "judge",
     "measure",
     "train_network",
@@ -205,6 +206,19 @@ def trend(table: SweepTable) -> Finding:
         n=len(speeds),
         p=None if found is None else found.p,
     )
+
+
+def harder(name: str, easier: SweepTable, harder: SweepTable) -> Finding:
+    """The gains on harder data minus those on easier data, paired by leak and reset."""
+    gains = [{(row["leak"], row["reset"]): row["gain"] for row in table.rows} for table in (harder, easier)]
+    both = [scenario for scenario in gains[0] if scenario in gains[1]]
+    first, second = ([found[scenario] for scenario in both] for found in gains)
+    means = [100 * sum(values) / len(values) for values in (first, second)]
+    found = (
+        f"mean gain {means[0]:+.1f} points on the harder data against {means[1]:+.1f} on the easier, paired by leak "
+        "and reset; the networks differ too, and scenarios share their images"
+    )
+    return by_interval(name, paired(first, second), found)
 
 
 def _none(row: dict[str, Any]) -> bool | None:
