@@ -29,3 +29,13 @@ def test_words_on_the_axis_are_spread_evenly():
     table = SweepTable("f", ("net", "kind"), ("net", "kind", "seed", "y"), rows, Origin())
     figure = draw_lines(table, x="net", y="y", line="kind", log=False)
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["one", "two"]
+
+
+def test_a_point_of_one_row_has_its_interval():
+    rows = tuple(
+        {"x": x, "kind": "k", "seed": 0, "y": 1.0, "low": low, "high": 4.0} for x, low in ((1, 0.5), (2, None))
+    )
+    table = SweepTable("f", ("x", "kind"), ("x", "kind", "seed", "y", "low", "high"), rows, Origin())
+    figure = draw_lines(table, x="x", y="y", line="kind", scale=2, interval=("low", "high"))
+    (bars,) = figure.axes[0].containers[0].lines[2]
+    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [[1.0, 8.0], [2.0, 2.0]]

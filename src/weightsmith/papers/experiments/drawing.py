@@ -29,12 +29,14 @@ def draw_lines(
     scale: float = 1.0,
     log: bool = False,
     joined: bool = True,
+    interval: tuple[str, str] | None = None,
     keep: Callable[[Mapping[str, Any]], bool] = lambda _: True,
 ) -> Figure:
     """``y`` (times ``scale``) against ``x``: a line for every value of ``line``, a panel for every value of ``panel``.
 
     ``names`` are the axis labels; points are connected if ``joined``. Values of ``x`` that are not numbers are spaced
-    evenly; rows without ``y`` are left out, and so are those that ``keep`` rejects.
+    evenly; rows without ``y`` are left out, and so are those that ``keep`` rejects. ``interval`` names the columns with
+    the ends of an interval, which is drawn for points of one row.
     """
     from weightsmith.reporting.figures.style import blank_figure, house_style, legend
 
@@ -49,14 +51,11 @@ def draw_lines(
                 own = [row for row in inside if row[line] == label]
                 if not own:
                     continue
-                points = [
-                    _point([r[y] for r in own if r[x] == value], scale)
-                    for value in places
-                    if any(r[x] == value for r in own)
-                ]
-                across = [places[value] for value in places if any(r[x] == value for r in own)]
-                means, deviations = zip(*points, strict=True)
-                axes.errorbar(across, means, yerr=deviations, capsize=2, elinewidth=0.8, **_look(number, joined))
+                there = {value: [r for r in own if r[x] == value] for value in places}
+                across = [places[value] for value, found in there.items() if found]
+                points = [_point(found, y, interval, scale) for found in there.values() if found]
+                means, below, beyond = zip(*points, strict=True)
+                axes.errorbar(across, means, yerr=(below, beyond), capsize=2, elinewidth=0.8, **_look(number, joined))
             axes.set_xlabel(names[0] or x)
             axes.set_title("" if not panel else f"{panel.replace('_', ' ')}: {_label(chosen)}")
             if log:
@@ -89,9 +88,19 @@ def _look(number: int, joined: bool) -> dict[str, Any]:
     return {"color": LINES[number % len(LINES)], "marker": "o", "linestyle": style}
 
 
-def _point(found: Sequence[float], scale: float) -> tuple[float, float]:
-    values = scale * np.asarray(found, dtype=np.float64)
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if values.size > 1 else 0.0
+def _point(
+    rows: Sequence[Mapping[str, Any]], y: str, interval: tuple[str, str] | None, scale: float
+) -> tuple[float, float, float]:
+    """The mean of the rows, and the lengths of its bar downwards and upwards."""
+    values = scale * np.asarray([row[y] for row in rows], dtype=np.float64)
+    mean = float(np.mean(values))
+    if values.size > 1:
+        deviation = float(np.std(values, ddof=1))
+        return mean, deviation, deviation
+    if interval is None or rows[0][interval[0]] is None:
+        return mean, 0.0, 0.0
+    low, high = (scale * rows[0][name] for name in interval)
+    return mean, mean - low, high - mean
 
 
 def _line_label(line: str, value: Any) -> str:

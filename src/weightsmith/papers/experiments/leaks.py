@@ -250,5 +250,6 @@ def _worded(found: Sequence[dict[str, Any]]) -> str:
 
 
 def draw(table: SweepTable) -> Figure:
-    """Gain against leak, soft and hard reset."""
-    return draw_lines(table, x="leak", y="gain", line="reset", names=("leak (1: none)", "gain, points"), scale=100)
+    """Gain against leak, soft and hard reset, with 95 % intervals."""
+    names, interval = ("leak (1: none)", "gain, points (95 %)"), ("low", "high")
+    return draw_lines(table, x="leak", y="gain", line="reset", names=names, scale=100, interval=interval)
