@@ -62,7 +62,7 @@ def _case(name: str, network: str) -> Case:
     told = (
         f"{network} on {len(given.y):,} images in memory, epochs: {given.epochs}, SGD at {given.rate}; loss and "
         f"accuracy per epoch; gradients clipped to the global norm {given.clip:g}, which many steps reach. Arms in "
-        "parentheses do less"
+        "parentheses do less; the one in brackets does more, as ``train`` does by default"
     )
     same = partial(_same, given, _ours(given, clip=False))
     packages = ("keras", "jax", "lightning", "skorch")
@@ -73,6 +73,7 @@ def _ordered_arms(given: Work) -> dict[str, Arm]:
     """The arms that take the images in the same order."""
     arms: dict[str, Arm] = {
         "weightsmith train": partial(_ours, given),
+        "[weightsmith train, gradients diagnosed]": partial(_ours, given, diagnose=True),
         "(weightsmith train, no clipping)": partial(_ours, given, clip=False),
         "(plain torch, no history, no clipping)": partial(_plain, given, everything=False),
         "plain torch": partial(_plain, given),
@@ -107,7 +108,7 @@ def _same(given: Work, unclipped: Outcome, ours: Outcome, other: Outcome, within
     return near and abs(other.accuracy - expected.accuracy) <= _ACCURACY
 
 
-def _ours(given: Work, *, clip: bool = True) -> Outcome:
+def _ours(given: Work, *, clip: bool = True, diagnose: bool = False) -> Outcome:
     run = train(
         given.network,
         (given.x, given.y),
@@ -116,6 +117,7 @@ def _ours(given: Work, *, clip: bool = True) -> Outcome:
         clip=ClipGlobalNorm(given.clip) if clip else None,
         batch=given.batch,
         epochs=given.epochs,
+        diagnose=diagnose,
         seed=given.seed,
     )
     last = run.history.rows[-1]

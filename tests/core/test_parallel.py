@@ -443,7 +443,7 @@ def test_workers_with_other_versions_are_refused(cluster, monkeypatch):
     _wait_for_workers(cluster, 1)
     monkeypatch.setattr(_cluster, "_versions", lambda: {**real, "torch": "1.0"})
     with pytest.raises(
-        UsageError, match=r"the worker tcp://\S+ of tcp://\S+ has torch \S+, and this process torch 1.0"
+        UsageError, match=r"the worker tcp://\S+ of tcp://\S+ has torch \S+, but this process has torch 1.0"
     ):
         parallel_map(abs, [1], cluster=cluster.address)
 

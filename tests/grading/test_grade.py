@@ -579,5 +579,5 @@ def test_a_layer_beyond_an_address_limit_is_refused_with_the_figures(tmp_path):
     done = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True)
     assert done.returncode == 3
     assert re.fullmatch(
-        r"weightsmith: .*large.safetensors: .*1\.6 GB .*memory, and [0-9.]+ [GM]B are free\n", done.stderr
+        r"weightsmith: .*large.safetensors: .*1\.6 GB of memory .*, but [0-9.]+ [GM]B are free\n", done.stderr
     )

@@ -125,7 +125,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except MemoryError as error:
         size, free = bytes_text(file_size(path)), bytes_text(free_memory())
-        raise FileRefused(path, f"needs {size} of memory to be mapped, and {free} are free") from error
+        raise FileRefused(path, f"needs {size} of memory to be mapped, but {free} are free") from error
     except SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing header: ")
         raise FileRefused(path, f"is a damaged or cut-off safetensors file ({shown(reason)})") from error
