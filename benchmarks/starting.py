@@ -1,4 +1,4 @@
-"""What ``train`` gives where nothing is said, beside a plain torch loop with a good recipe: accuracy and CPU time.
+"""``train`` with default settings beside a plain torch loop with a good recipe: accuracy and CPU time.
 
     python -m benchmarks.starting
 
@@ -160,7 +160,7 @@ def _row(done: Journal, case: str, arm: str) -> StartingRow:
 
 def _page(table: StartingTable) -> str:
     lines = [
-        "# Where nothing is said",
+        "# Training with default settings",
         "",
         "`ws.train(network, data, epochs=…)` beside a plain torch loop with a good recipe; "
         f"{len(_SEEDS)} seeds, batches of {_BATCH}, accuracy on {_TEST:,} test images.",
