@@ -191,7 +191,9 @@ def test_networks_without_a_common_layer_say_so():
     found = quick(ws.networks.mlp(8, 4, 2), nn.Sequential(nn.Linear(8, 2)))
     assert found.layers == ()
     assert any(
-        note.startswith("layers: mlp:4,input_shape=[8],classes=2 and Sequential have no layer name in common")
+        note.startswith(
+            "layers: mlp:4,input_shape=[8],classes=2 and Sequential have no layer name in common (dense1, 0)"
+        )
         for note in found.notes
     )
     assert found.relative is None

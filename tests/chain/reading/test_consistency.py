@@ -132,7 +132,12 @@ endless = {"dtype": "<i8", "shape": [10**12, 0], "base64": ""}
             {**emptied, "dtype": "<i4"},
             "spike_rows must have a nu",
         ),
-        ("spiking", "watched.correspondence.populations.0.rates", {**emptied, "dtype": "<f4"}, "rates must have"),
+        (
+            "spiking",
+            "watched.correspondence.populations.0.rates",
+            {**emptied, "dtype": "<f4"},
+            "rates must have a value for each activation",
+        ),
         ("spiking", "populations.0.threshold.least", 1e9, "threshold must rise from the least to the largest"),
         ("sweep", "table.0.correct", shorter, r"SpikeSweep.table\[0\].correct must have a number for each of 2"),
         ("sweep", "table.0.seen", 0, r"SpikeSweep.table\[0\].seen must be at least 1"),
