@@ -189,7 +189,7 @@ def _networks_in(path: Path, quiet: bool) -> list[Path]:
 
 def _candidates(top: Path, quiet: bool) -> Iterator[Path]:
     """Result folders, and files elsewhere, sorted by name; a note on folders that were not searched."""
-    from weightsmith.chain.reading._gathering import Folders
+    from weightsmith.chain.reading._folders import Folders
 
     walk = Folders(top, levels=_LEVELS, most=_MOST_FOLDERS, end=lambda folder: (folder / _OWN).is_file())
     for folder in walk:

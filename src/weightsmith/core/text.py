@@ -1,4 +1,4 @@
-"""The grammar of the text form of options: items, values, quotes.
+"""The grammar of the text form of options: items, values, quotes; and the natural order of names.
 
     items   := item ("," item)*          item := value | key "=" value
     value   := none | true | false | number | word | "quoted text" | "[" items "]"
@@ -15,13 +15,23 @@ from typing import Any
 
 from weightsmith.core.errors import OptionError
 
-__all__ = ["quote", "read_share", "read_value", "split_items"]
+__all__ = ["natural", "quote", "read_share", "read_value", "split_items"]
 
 _WORD = re.compile(r"[^\s,=\[\]\"]+(?: [^\s,=\[\]\"]+)*")
 _MOST_DIGITS, _DEEPEST = 1000, 20
 _INTEGER = re.compile(r"[+-]?\d+")
 _LARGEST_SHARE = 10  # a larger share is probably a percentage without its % sign
 _CONSTANTS = {"none": None, "true": True, "false": False}
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """The key that sorts names in natural order.
+
+    >>> sorted(["run-10", "run-2"], key=natural)
+    ['run-2', 'run-10']
+    """
+    parts = re.split(r"([0-9]+)", name)
+    return [(part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in parts]
 
 
 def quote(value: Any) -> str:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
+from weightsmith.networks.editing.fold import norm_factor
 from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.networks.evaluation import batches_for, inputs_of
 from weightsmith.networks.precision import input_type
@@ -104,8 +105,7 @@ class PruningContext:
             weight = outputs_first(self.network.get_submodule(port.layer)).double()
             norm = self.network.get_submodule(site.shifts.get(port.layer, port.layer))
             if isinstance(norm, nn.modules.batchnorm._BatchNorm) and norm.running_var is not None:
-                scale = (norm.running_var.double() + norm.eps).rsqrt()
-                scale = scale * norm.weight.double() if norm.affine else scale
+                scale = norm_factor(norm, torch.float64)
                 weight = weight * scale.reshape(-1, *[1] * (weight.dim() - 1))
             columns = weight.square().sum(dim=(0, *range(2, weight.dim()))).cpu().numpy()
             total += columns[port.indices].sum(axis=1)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from weightsmith.chain.reading.results import RECORD, Result, natural, read_result, read_results, record_in
+from weightsmith.chain.reading._folders import record_in, result_folders
+from weightsmith.chain.reading.results import RECORD, Result, read_result, read_results
 from weightsmith.chain.results import ChainRecord
 from weightsmith.core.errors import FileRefused
-from weightsmith.core.storage import reading
 from weightsmith.networks.readers.detect import WEIGHT_SUFFIXES
 
-__all__ = ["Folders", "Placed", "results_at"]
-
-
-_FOLDERS_DEEP, _MOST_FOLDERS = 6, 5_000
+__all__ = ["Placed", "results_at"]
 
 
 class Placed(NamedTuple):
@@ -33,9 +29,9 @@ def results_at(path: Path, name: str | None = None, refused: list[FileRefused] |
     Unreadable results are appended to ``refused`` (None: raise at once) and skipped; of a chain whose
     stages have changed, the remaining ones are read separately.
     """
-    if not path.is_dir() or _has_record(path):
+    if not path.is_dir() or record_in(path) is not None:
         return _read_one(path, name, path.absolute().parent, refused)
-    folders = _result_folders(path, refused)
+    folders = result_folders(path, refused)
     if not folders:
         return _read_one(path, name, path.absolute().parent, refused)  # raises that there is none
     head = "" if name is None else f"{name}/"
@@ -64,34 +60,10 @@ def _read_one(path: Path, called: str | None, before: Path, refused: list[FileRe
         return _placed([own], path, called, before)
     head = "" if called is None else f"{called}/"
     found: list[Placed] = []
-    for folder in _result_folders(path, refused, below=True):
+    for folder in result_folders(path, refused, below=True):
         relative = folder.relative_to(path).as_posix()
         found += _read_one(folder, head + relative, path.absolute() if called is None else before, refused)
     return found
-
-
-def _result_folders(top: Path, refused: list[FileRefused] | None, *, below: bool = False) -> list[Path]:
-    """The folders that hold a record, only those ``below`` the top if set; result folders are not searched further."""
-
-    def is_result(folder: Path) -> bool:
-        return _has_record(folder) and not (below and folder == top)
-
-    walk = Folders(top, levels=_FOLDERS_DEEP, most=_MOST_FOLDERS, end=is_result)
-    found = [folder for folder in walk if is_result(folder)]
-    reasons = list(walk.refused)
-    if walk.too_many:
-        reasons.append(
-            FileRefused(top, f"has more than {_MOST_FOLDERS:,} folders in it: name the result folders themselves")
-        )
-    if reasons and refused is None:
-        raise reasons[0]
-    if refused is not None:
-        refused += reasons
-    return found
-
-
-def _has_record(folder: Path) -> bool:
-    return record_in(folder) is not None
 
 
 def _read(path: Path) -> list[Result]:
@@ -117,44 +89,3 @@ def _placed(results: Sequence[Result], path: Path, called: str | None, before: P
 
 
 # A bounded walk over the folders below a folder.
-
-
-class Folders:
-    """``top`` and the folders below it, each before those in it, ``seed-2`` before ``seed-10``.
-
-    At most ``levels`` deep and ``most`` in number; hidden folders and links are skipped, and a folder for which ``end``
-    is true is not searched further. After the walk, ``deeper`` lists folders whose subfolders were not
-    entered, ``too_many`` says that the limit was reached, and ``refused`` are those that cannot be read.
-    """
-
-    def __init__(self, top: Path, *, levels: int, most: int, end: Callable[[Path], bool]) -> None:
-        self.top, self.levels, self.most, self.end = top, levels, most, end
-        self.deeper: list[Path] = []
-        self.refused: list[FileRefused] = []
-        self.too_many = False
-
-    def __iter__(self) -> Iterator[Path]:
-        waiting, seen = [(self.top, 0)], 0
-        while waiting:
-            if seen == self.most:
-                self.too_many = True
-                return
-            folder, depth = waiting.pop()
-            seen += 1
-            yield folder
-            if self.end(folder):
-                continue
-            inside = self._inside(folder)
-            if depth < self.levels:
-                waiting.extend((inner, depth + 1) for inner in reversed(inside))
-            elif inside:
-                self.deeper.append(folder)
-
-    def _inside(self, folder: Path) -> list[Path]:
-        try:
-            with reading(folder), os.scandir(folder) as entries:
-                found = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
-        except FileRefused as error:
-            self.refused.append(error)
-            return []
-        return [folder / name for name in sorted(found, key=natural) if not name.startswith(".")]

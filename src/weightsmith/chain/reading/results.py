@@ -7,13 +7,12 @@ large, too deep or of another version raises with its path first.
 from __future__ import annotations
 
 import dataclasses
-import os
-import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from weightsmith._version import __version__
+from weightsmith.chain.reading._folders import RECORD, STUDY, record_in, result_folders
 from weightsmith.chain.reading._record_files import contents, values_in
 from weightsmith.chain.reading._stored_angles import ARRAYS, read_angles
 from weightsmith.chain.reading.consistency import check_consistent
@@ -21,7 +20,6 @@ from weightsmith.chain.results import ChainRecord
 from weightsmith.chain.tailor.results import TailorRecord
 from weightsmith.core.errors import FileRefused, UsageError
 from weightsmith.core.records import Origin, Record, digest_of
-from weightsmith.core.storage import reading
 from weightsmith.core.sweep import SweepTable
 from weightsmith.grading.results import Grades
 from weightsmith.networks.evaluation import Evaluation
@@ -41,12 +39,10 @@ __all__ = [
     "RECORD",
     "Evaluated",
     "Result",
-    "natural",
     "read_evaluation",
     "read_record",
     "read_result",
     "read_results",
-    "record_in",
 ]
 
 KINDS: dict[type[Record], str] = {
@@ -75,8 +71,7 @@ _SETTINGS: dict[type[Record], dict[str, tuple[type, ...]]] = {
 }
 """Settings that a report needs, with their types: the fields of a record do not cover them."""
 
-RECORD, EVALUATION, STUDY = "record.json", "evaluation.json", "study.json"
-_FOLDERS_DEEP, _MOST_FOLDERS = 6, 5_000
+EVALUATION = "evaluation.json"
 _ALIKE = 0.6  # the share of common fields above which a record counts as one of another version
 
 
@@ -106,11 +101,6 @@ def read_result(path: str | Path) -> Result:
     return Result(_name_of(path), read_record(file))
 
 
-def record_in(folder: Path) -> Path | None:
-    """The file of the record in a result folder, or None; a study writes its own name for it."""
-    return next((folder / name for name in (RECORD, STUDY) if (folder / name).exists()), None)
-
-
 def read_results(path: str | Path) -> list[Result]:
     """Every result in ``path``: a result folder or its file, or a folder with result folders in it.
 
@@ -120,7 +110,7 @@ def read_results(path: str | Path) -> list[Result]:
     path = Path(path)
     if not path.is_dir():
         return [read_result(path)]
-    found = [result for folder, name in _result_folders(path) for result in _read_folder(folder, name)]
+    found = [result for folder in result_folders(path) for result in _read_folder(folder, _name_below(path, folder))]
     if not found:
         raise FileRefused(
             path, f"neither it nor a folder in it holds a {RECORD}: give a folder that --out of a command wrote"
@@ -232,31 +222,8 @@ def _read_stages(folder: Path, chain: ChainRecord) -> Iterator[Result]:
         yield from _read_one(path, f"{stage.name} (seed {stage.seed})" if several else stage.name, content)
 
 
-def _result_folders(top: Path) -> Iterator[tuple[Path, str]]:
-    """The folders that hold a record, with their names; result folders and links are not searched further."""
-    waiting, seen = [(top, 0)], 0
-    while waiting:
-        folder, depth = waiting.pop()
-        seen += 1
-        if seen > _MOST_FOLDERS:
-            raise FileRefused(top, f"has more than {_MOST_FOLDERS:,} folders in it: name the result folders themselves")
-        if record_in(folder) is not None:
-            yield folder, _name_of(top) if folder == top else folder.relative_to(top).as_posix()
-        elif depth < _FOLDERS_DEEP:
-            waiting.extend((inner, depth + 1) for inner in reversed(_folders_in(folder)))
-
-
-def _folders_in(folder: Path) -> list[Path]:
-    """The subfolders, ``seed-2`` before ``seed-10``, without hidden ones."""
-    with reading(folder), os.scandir(folder) as entries:
-        names = [each.name for each in entries if each.is_dir(follow_symlinks=False) and not each.name.startswith(".")]
-    return [folder / name for name in sorted(names, key=natural)]
-
-
-def natural(name: str) -> list[tuple[bool, int, str]]:
-    """The key that sorts names in natural order: ``run-2`` before ``run-10``."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(part.isdecimal(), int(part[:18]) if part.isdecimal() else 0, part) for part in parts]
+def _name_below(top: Path, folder: Path) -> str:
+    return _name_of(top) if folder == top else folder.relative_to(top).as_posix()
 
 
 def _name_of(path: Path) -> str:

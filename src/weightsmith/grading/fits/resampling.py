@@ -42,13 +42,14 @@ from numpy.typing import NDArray
 from weightsmith.core._bootstrap import check_confidence
 from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.records import Record
-from weightsmith.core.statistics import Interval
+from weightsmith.core.statistics import Interval, wilson
 from weightsmith.grading.fits.cuts import SmallestDistance, TailCut
 from weightsmith.grading.fits.powerlaw import PowerLaw, logarithms
 
 __all__ = ["Goodness", "Resampled", "alpha_interval", "goodness_of_fit", "resample_alpha"]
 
 _SMALLEST_DISTANCE = SmallestDistance()
+_THREE_ERRORS = math.erf(3 / math.sqrt(2))  # the confidence of three standard errors
 _LEVEL = 0.1  # Clauset et al.: below it a power law is ruled out
 
 
@@ -151,10 +152,10 @@ class Resampled:
         for border in borders:
             distance = abs(math.log((border - 1) / (self.centre - 1)))
             beyond = int((self.deviations > distance).sum())
-            low, high = _wilson(beyond, self.deviations.size)
-            if low > outside:
+            share = wilson(beyond, self.deviations.size, _THREE_ERRORS)
+            if share.low > outside:
                 return True
-            settled &= high < outside or distance > reach
+            settled &= share.high < outside or distance > reach
         return settled
 
 
@@ -202,14 +203,6 @@ def resample_alpha(
         if most is None or 2 * wanted > most or found.is_settled(borders, confidence):
             return found
         wanted *= 2
-
-
-def _wilson(successes: int, trials: int, z: float = 3.0) -> tuple[float, float]:
-    """Wilson's interval of a share (J. Am. Stat. Assoc. 22 (1927) 209) at z standard errors."""
-    share, squared = successes / trials, z * z / trials
-    middle = share + squared / 2
-    half = z * math.sqrt(share * (1 - share) / trials + squared / (4 * trials))
-    return (middle - half) / (1 + squared), (middle + half) / (1 + squared)
 
 
 def goodness_of_fit(

@@ -19,7 +19,7 @@ from torch import Tensor, fx, nn
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.editing.tracing import trace
 
-__all__ = ["Folded", "fold_batch_norm"]
+__all__ = ["Folded", "fold_batch_norm", "norm_factor"]
 
 _Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 
@@ -88,11 +88,15 @@ def _input_of(node: fx.Node) -> Any:
     return node.args[0] if node.args else node.kwargs["input"]
 
 
+def norm_factor(norm: Any, dtype: torch.dtype | None = None) -> Tensor:
+    """γ/√(σ² + ε): the factor by which a batch norm multiplies each channel; ``dtype`` is that of its statistics."""
+    scale = torch.rsqrt(norm.running_var.to(dtype) + norm.eps)
+    return scale * norm.weight.to(dtype) if norm.affine else scale
+
+
 @torch.no_grad()
 def _absorb(layer: Any, norm: Any) -> None:
-    scale = torch.rsqrt(norm.running_var + norm.eps)
-    if norm.affine:
-        scale = scale * norm.weight
+    scale = norm_factor(norm)
     shift = norm.bias if norm.affine else torch.zeros_like(scale)
     bias = layer.bias if layer.bias is not None else torch.zeros_like(norm.running_mean)
     weight = layer.weight * scale.reshape(-1, *[1] * (layer.weight.dim() - 1))

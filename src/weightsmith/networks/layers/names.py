@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
+from weightsmith.core.text import natural
 from weightsmith.networks.layers.channels import GUESS, Channels
 from weightsmith.networks.layers.effective import Effective, find_effective
 from weightsmith.networks.layers.forms import GATES, Form
@@ -41,7 +42,7 @@ def find_in_weights(weights: Weights) -> Findings:
     is_sorted = matrices == sorted(matrices)
     convolutions = [entry.shape[0] for entry in weights.entries.values() if 2 < len(entry.shape) <= 5]
     channels = Channels(widths=frozenset(convolutions if is_sorted else ()))
-    for name in sorted(names, key=_naturally) if is_sorted else names:
+    for name in sorted(names, key=natural) if is_sorted else names:
         entry = weights.entries[name]
         if name in weights.aliases:
             continue
@@ -64,13 +65,8 @@ def find_in_weights(weights: Weights) -> Findings:
         for plan in plans.get(first, ()):
             plan.tie(name)
     if is_sorted:
-        findings.plans.sort(key=lambda plan: _naturally(plan.name))
+        findings.plans.sort(key=lambda plan: natural(plan.name))
     return findings
-
-
-def _naturally(name: str) -> list[tuple[int, str]]:
-    """A key that sorts numbers inside names by their value."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def guess(name: str, shape: tuple[int, ...], entries: Mapping[str, Entry], channels: Channels) -> Guess:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from weightsmith.core.text import natural
 from weightsmith.networks.readers.hdf5 import Dataset, Hdf5File
 from weightsmith.networks.readers.keraslayouts import LayerFacts, is_recurrent, roles_of
 
@@ -108,7 +109,7 @@ def _numbered(file: Hdf5File, configuration: Configuration) -> Iterator[Variable
         if dataset.path.split("/", 1)[0] not in TRAINING:
             groups.setdefault(group, []).append(dataset)
     for group in sorted(groups, key=lambda group: _file_order(group, configuration)):
-        datasets = sorted(groups[group], key=lambda dataset: _natural(dataset.path))
+        datasets = sorted(groups[group], key=lambda dataset: natural(dataset.path))
         shapes = [dataset.shape for dataset in datasets]
         owner = group.removesuffix("/vars") if group != "vars" else ""
         facts = _facts(owner, configuration)
@@ -179,12 +180,8 @@ def _is_cell(path: str) -> bool:
     return last == "cell" or last.endswith("_cell") or last in ("lstm", "gru", "simple_rnn")
 
 
-def _natural(path: str) -> list[tuple[int, str]]:
-    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", path)]
-
-
 def _file_order(group: str, configuration: Configuration) -> tuple[Any, ...]:
     """The sort key: the order of the configuration if there is one, else the name with numbers by value."""
     parts = group.split("/")
     known = [configuration.order.get("/".join(parts[:length]), -1) for length in range(1, len(parts) + 1)]
-    return max(known, default=-1), _natural(group)
+    return max(known, default=-1), natural(group)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from weightsmith.core.seeds import stream
+from weightsmith.networks.editing.fold import norm_factor
 from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.reducing.criteria.elimination import ReaderProblem
 from weightsmith.reducing.criteria.gram import Gram
@@ -163,9 +164,5 @@ def _norm_factor(network: nn.Module, taker: str | None, layer: str, outputs: int
     """The factors of the batch norm behind a reader on its outputs; ones without a batch norm."""
     if taker is None or taker == layer:
         return np.ones(outputs)
-    norm = network.get_submodule(taker)
-    factor = (norm.get_buffer("running_var").double() + float(norm.eps)).rsqrt()  # type: ignore[arg-type]
-    if norm.weight is not None:
-        factor = factor * norm.get_parameter("weight").double()
-    found: NDArray[np.float64] = factor.cpu().numpy()
+    found: NDArray[np.float64] = norm_factor(network.get_submodule(taker), torch.float64).detach().cpu().numpy()
     return found

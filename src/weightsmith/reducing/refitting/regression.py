@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from weightsmith.networks.editing.fold import norm_factor
 from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.reducing.refitting.flow import Values
 from weightsmith.reducing.refitting.patches import at_least_float, drawn_places, input_rows, output_rows
@@ -71,9 +72,7 @@ def norm_scale(network: nn.Module, norm: str | None, kept: Tensor) -> Tensor | f
     if norm is None:
         return 1.0
     module = network.get_submodule(norm)
-    factor = (module.get_buffer("running_var").double() + float(module.eps)).rsqrt()  # type: ignore[arg-type]
-    if module.weight is not None:
-        factor = factor * module.get_parameter("weight").double()
+    factor = norm_factor(module, torch.float64)
     factor = factor[kept.to(factor.device)]
     alive = factor.abs() > _DEAD * factor.abs().max()
     inverse = torch.where(alive, 1.0 / torch.where(alive, factor, torch.ones_like(factor)), torch.zeros_like(factor))

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from weightsmith.core.errors import UsageError
+from weightsmith.networks.editing.fold import norm_factor
 from weightsmith.networks.editing.resizing import outputs_first
 from weightsmith.reducing.decisions import Choice
 from weightsmith.reducing.surgery.sites import Port, Site
@@ -84,8 +85,7 @@ def _maps(network: nn.Module, site: Site) -> list[_Map] | None:
         constants = weight.new_zeros(len(weight)) if bias is None else bias.double()
         factors = torch.ones_like(constants)
         if norm is not None:
-            factors = (norm.get_buffer("running_var").double() + float(norm.eps)).rsqrt()  # type: ignore[arg-type]
-            factors = factors * norm.get_parameter("weight").double() if norm.affine else factors
+            factors = norm_factor(norm, torch.float64)
             constants = factors * (constants - norm.get_buffer("running_mean").double())
             constants = constants + norm.get_parameter("bias").double() if norm.affine else constants
         indices = torch.from_numpy(port.indices)

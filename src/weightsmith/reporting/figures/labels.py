@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
     from weightsmith.grading.results import LayerGrade
 
-__all__ = ["columns", "head", "law_text", "layer_label", "network_labels", "number", "readable_ticks", "shown"]
+__all__ = [
+    "columns",
+    "head",
+    "is_wide",
+    "law_text",
+    "layer_label",
+    "network_labels",
+    "number",
+    "readable_ticks",
+    "shown",
+]
 
 _FONT = "DejaVu Sans"
 _LETTERS_PER_INCH, _HANDLE = 18, 7  # of a legend: its letters, and the width of a line sample in letters
@@ -100,6 +110,18 @@ def head(figure: Figure, axes: Axes, layer: LayerGrade) -> None:
     figure.suptitle(shown(layer_label(layer), 56), x=0.01, ha="left", fontsize=9, fontweight="bold")
     # A fixed height saves matplotlib a search, a fifth of the time of a figure.
     axes.set_title(shown(law_text(layer), 96), y=1.0, fontsize=7.5, fontweight="normal")
+
+
+_WIDE = 30.0
+
+
+def is_wide(values: Sequence[float]) -> bool:
+    """Whether the largest of positive values is so many times the smallest that their axis should be logarithmic.
+
+    >>> is_wide([1, 100]), is_wide([0, 100]), is_wide([])
+    (True, False, False)
+    """
+    return bool(values) and min(values) > 0 and max(values) / min(values) > _WIDE
 
 
 def readable_ticks(axis: Axis) -> None:

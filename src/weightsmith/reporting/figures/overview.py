@@ -10,7 +10,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.statistics import Interval
 from weightsmith.reporting.figures._naming import name_marks
 from weightsmith.reporting.figures._networks import look
-from weightsmith.reporting.figures.labels import readable_ticks, shown
+from weightsmith.reporting.figures.labels import is_wide, readable_ticks, shown
 from weightsmith.reporting.figures.style import (
     BLUE,
     GREEN,
@@ -41,7 +41,6 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "spiking": (GREEN, "^"),
     "tailored": (PURPLE, "P"),
 }
-_WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
 _JOULES = ((1.0, "pJ"), (1e3, "nJ"), (1e6, "µJ"), (1e9, "mJ"))
 _WIDTH = 7.2  # inches of a figure in a row of its own
 _NAMED = 24  # networks up to which marks are labelled
@@ -187,7 +186,7 @@ def draw_losses(histories: Mapping[str, History]) -> Figure:
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
         axes.set_ylabel(f"{'validation' if validated else 'training'} loss (mean per image)")
-        if min(every) > 0 and max(every) / min(every) > _WIDE:
+        if is_wide(every):
             axes.set_yscale("log")
             readable_ticks(axes.yaxis)
         legend(figure, entries)
@@ -216,7 +215,7 @@ def energy_unit(picojoules: float) -> tuple[float, str]:
 
 
 def _logarithmic_if_wide(axes: Axes, values: Sequence[float]) -> None:
-    if min(values) > 0 and max(values) / min(values) > _WIDE:
+    if is_wide(values):
         axes.set_xscale("log")
         readable_ticks(axes.xaxis)
         return

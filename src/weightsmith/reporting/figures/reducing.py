@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weightsmith.core.errors import UsageError
-from weightsmith.reporting.figures.labels import columns, number, readable_ticks, shown
+from weightsmith.reporting.figures.labels import columns, is_wide, number, readable_ticks, shown
 from weightsmith.reporting.figures.spiking._panels import layer_rows, legend_below
 from weightsmith.reporting.figures.study import barred_line
 from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, house_style, new_figure
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["draw_front", "draw_sites", "draw_sizes", "draw_trace", "gone_by_reason"]
 
 
-_WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
 _DASHED = (0, (4, 3))
 
 
@@ -133,7 +132,7 @@ def draw_sizes(
 def _logarithmic_if_wide(axes: Axes, values: Sequence[float], *, whole_numbers: bool = False) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    if max(values) / min(values) > _WIDE:
+    if is_wide(values):
         axes.set_xscale("log")
         readable_ticks(axes.xaxis)
     elif whole_numbers:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from weightsmith.reporting.figures._folds import Cells, by_setting, by_start, curve_of, over_what, positions_of
 from weightsmith.reporting.figures._networks import look
-from weightsmith.reporting.figures.labels import columns, readable_ticks, shown
+from weightsmith.reporting.figures.labels import columns, is_wide, readable_ticks, shown
 from weightsmith.reporting.figures.style import BLUE, INK, RED, house_style, new_figure
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)))
 _BEFORE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (4, 3))}
 _CAPTION: dict[str, Any] = {"fontsize": 7, "fontweight": "normal"}
 _BARS = "bars: ± standard error, corrected for the training rows that folds share"
-_WIDE = 30.0  # largest over smallest penalty from which their axis is logarithmic
 _MOST_TICKS = 12
 
 _Numbers = NDArray[np.float64]
@@ -86,7 +85,7 @@ def draw_penalty_sweep(rows: Iterable[StudyRow]) -> Figure:
         figure, (axes,) = new_figure(5.5, 3.6)
         penalties = positions_of(series)
         positive = [penalty for penalty in penalties if penalty > 0]
-        if positive and positive[-1] / positive[0] > _WIDE:
+        if is_wide(positive):
             axes.set_xscale("symlog", linthresh=positive[0])  # shows λ = 0, unlike a logarithmic scale
         for index, (label, cells) in enumerate(series.items()):
             _accuracies(axes, cells, (index, len(series)), label=shown(label, 34))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting.figures._networks import look
 from weightsmith.reporting.figures.gradients import gradient_figure
-from weightsmith.reporting.figures.labels import columns, shown
+from weightsmith.reporting.figures.labels import columns, is_wide, shown
 from weightsmith.reporting.figures.style import (
     BLUE,
     GREEN,
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from weightsmith.training.run import History
 
 __all__ = ["curves", "gradient_figure", "rate_curve", "save_figure", "schedule_figure", "watched_figure"]
-
-
-_WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
 
 
 def curves(history: History, *, best: int | None = None) -> Figure:
@@ -151,7 +148,7 @@ def _scaled(factor: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 
 def _logarithmic_if_wide(axes: Axes, values: Iterable[float | None]) -> None:
     known = [value for value in values if value is not None]
-    if known and min(known) > 0 and max(known) / min(known) > _WIDE:
+    if is_wide(known):
         axes.set_yscale("log")
     elif known and max(known) > 0:
         axes.set_ylim(0, 1.06 * max(known))
