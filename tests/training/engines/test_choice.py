@@ -16,6 +16,7 @@ from torch.nn.utils import parametrizations, prune
 from weightsmith.core.errors import DataMismatch
 from weightsmith.networks import mlp
 from weightsmith.networks.models.dropout import Dropout, reseed_dropout
+from weightsmith.training.engines import choice
 from weightsmith.training.engines.choice import AutogradEngine, DenseEngine, engine_for
 from weightsmith.training.engines.flat import Flat
 from weightsmith.training.losses import CrossEntropy, SquaredError
@@ -425,3 +426,29 @@ REFUSED: dict[str, Callable[[], nn.Module]] = {
 def test_everything_else_is_left_to_autograd(name):
     network = REFUSED[name]()
     assert DenseEngine.of(network, CrossEntropy(), Flat(network)) is None
+
+
+@pytest.mark.parametrize("onednn", [False, True])
+def test_a_large_product_is_the_same_by_either_library(onednn, monkeypatch):
+    asked = []
+    monkeypatch.setattr(choice, "_prefers_onednn", lambda device: asked.append(device) or onednn)
+    generator = torch.Generator().manual_seed(0)
+    left, right, bias = (torch.randn(shape, generator=generator) for shape in ((300, 128), (90, 128), (90,)))
+    for first, second, shift in ((left, right.t(), bias), (left.t(), left, None), (left[:2], right.t(), bias)):
+        out = first.new_empty(len(first), second.shape[1])
+        choice._multiply(first, second, out, shift)
+        exact = first.double() @ second.double() + (0 if shift is None else shift.double())
+        torch.testing.assert_close(out.double(), exact, rtol=1e-4, atol=1e-4)
+    assert asked == ["cpu", "cpu"]  # the third is small
+
+
+@pytest.mark.parametrize(
+    ("maker", "level", "expected"),
+    [("AuthenticAMD", "AVX512", True), ("GenuineIntel", "AVX512", False), ("AuthenticAMD", "AVX2", False)],
+)
+def test_onednn_is_preferred_where_mkl_keeps_to_narrower_vectors(maker, level, expected, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text(f"vendor_id\t: {maker}\n")
+    monkeypatch.setattr(choice, "Path", lambda _: tmp_path / "cpuinfo")
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: level)
+    assert choice._prefers_onednn.__wrapped__("cpu") is expected
+    assert choice._prefers_onednn.__wrapped__("cuda") is False

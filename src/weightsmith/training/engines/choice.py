@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -205,10 +207,7 @@ class DenseEngine:
 def _forward(buffers: list[_LayerBuffers], inputs: Tensor) -> None:
     """Compute net inputs and activations of every layer into their buffers."""
     for buffer in buffers:
-        if buffer.bias is None:
-            torch.mm(inputs, buffer.transposed, out=buffer.activation)
-        else:
-            torch.addmm(buffer.bias, inputs, buffer.transposed, out=buffer.activation)
+        _multiply(inputs, buffer.transposed, buffer.activation, buffer.bias)
         if buffer.forward is not None:
             buffer.forward(buffer.activation)
         if buffer.dropout is not None:  # as the module does it; the activation itself is kept for its derivative
@@ -231,11 +230,39 @@ def _backward(buffers: list[_LayerBuffers], inputs: Tensor) -> None:
         if buffer.backward is not None:
             buffer.backward(buffer.sensitivity, buffer.activation)
         below = buffers[number - 1] if number else None
-        torch.mm(buffer.sensitivity_transposed, inputs if below is None else below.leaving, out=buffer.weight_gradient)
+        assert buffer.weight_gradient is not None
+        _multiply(buffer.sensitivity_transposed, inputs if below is None else below.leaving, buffer.weight_gradient)
         if buffer.bias_gradient is not None:
             torch.sum(buffer.sensitivity, 0, out=buffer.bias_gradient)
         if below is not None:
-            torch.mm(buffer.sensitivity, buffer.weight, out=below.sensitivity)
+            _multiply(buffer.sensitivity, buffer.weight, below.sensitivity)
+
+
+_LARGE = 2_000_000  # multiplications of a product from which oneDNN pays
+
+
+def _multiply(left: Tensor, right: Tensor, out: Tensor, bias: Tensor | None = None) -> None:
+    """out = left · right + bias, by the faster of torch's two libraries."""
+    if left.numel() * right.shape[1] >= _LARGE and left.dtype == torch.float32 and _prefers_onednn(left.device.type):
+        out.copy_(torch.ops.mkldnn._linear_pointwise(left, right.t(), bias, "none", [], ""))
+    elif bias is None:
+        torch.mm(left, right, out=out)
+    else:
+        torch.addmm(bias, left, right, out=out)
+
+
+@functools.cache
+def _prefers_onednn(device: str) -> bool:
+    """Whether oneDNN multiplies faster than MKL, which torch uses by default.
+
+    On AVX-512 processors that are not Intel's MKL keeps to AVX2 and is half as fast (measured on an AMD EPYC: 110
+    against 250 GFLOP/s). Known by the maker's name, not by the clock, so that equal runs choose alike.
+    """
+    if device != "cpu" or torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return False
+    processor = Path("/proc/cpuinfo")
+    maker = processor.read_text(encoding="utf-8", errors="replace") if processor.exists() else "GenuineIntel"
+    return "GenuineIntel" not in maker and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def _read(modules: list[nn.Module]) -> tuple[list[_Layer], Dropout | None] | None:
