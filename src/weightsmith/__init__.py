@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from weightsmith.reducing.study_table import Study
     from weightsmith.reducing.surgery.sizes import Macs, Params
     from weightsmith.spiking.conversion.balance import MaxCurrent, Mse, Percentile
-    from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateWeights
+    from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateDistill, CalibrateWeights
     from weightsmith.spiking.encoding import ConstantInput, Poisson
     from weightsmith.spiking.energy.cost import Prices
     from weightsmith.spiking.files import load_spiking, save_spiking
@@ -175,7 +175,7 @@ _HOMES = {
     "reducing.study_table": "Study",
     "spiking.l4.adjust": "L4",
     "spiking.conversion.balance": "MaxCurrent Mse Percentile",
-    "spiking.conversion.calibrate": "CalibrateBias CalibrateWeights",
+    "spiking.conversion.calibrate": "CalibrateBias CalibrateDistill CalibrateWeights",
     "spiking.encoding": "ConstantInput Poisson",
     "spiking.energy.cost": "Prices",
     "spiking.simulation.exits": "Margin",
@@ -215,18 +215,18 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 __all__ = [
     "IF", "L1", "L2", "L4", "LIF", "Adam", "AdamW", "Angles", "Architecture", "BeyondNoise", "CalibrateBias",
-    "CalibrateWeights", "ChainRun", "Classifier", "ClipGlobalNorm", "ClipNorm", "ClipValue", "Compensated", "Constant",
-    "ConstantInput", "Cosine", "CropFlip", "CrossEntropy", "Data", "DataMismatch", "DataMissing", "Distances",
-    "Distill", "EarlyStopping", "Evaluation", "Exponential", "FastEvidence", "FileRefused", "FineTune", "Folding",
-    "FullEvidence", "Genetic", "GradeComparison", "Graded", "Grades", "GradientDiagnosis", "GroupLasso", "Groups",
-    "Hill", "History", "InTail", "Iterate", "L4Balance", "LabelEvaluation", "LayerGrade", "LayerPlan", "LayerWeights",
-    "LeastError", "LeastSquares", "Macs", "Magnitude", "Margin", "Margins", "MaxCurrent", "MaxNorm", "Mismatch",
-    "MissingExtra", "Momentum", "Mse", "NAdam", "Nesterov", "NetworkDiff", "NoEvidence", "NoRefit", "NormScale",
-    "Normalisation", "OneCycle", "OptionError", "Params", "Pareto", "Percentile", "Piecewise", "Plateau", "Poisson",
-    "Power", "Prediction", "Prices", "Racing", "Random", "RateCurve", "Recalibrate", "Recipe", "Reduction",
-    "RegressionEvaluation", "Regressor", "Rewind", "RmsProp", "Sgd", "SmallestDistance", "Span", "SpectralNorm",
-    "SpikeRun", "SpikeSweep", "SpikingNetwork", "SquaredError", "StableRank", "StopTraining", "Study", "SweepTable",
-    "Synaptic", "Tailored", "Taylor", "TensorBoard", "TopCount", "TopShare", "TrainRecord", "TrainRun",
+    "CalibrateDistill", "CalibrateWeights", "ChainRun", "Classifier", "ClipGlobalNorm", "ClipNorm", "ClipValue",
+    "Compensated", "Constant", "ConstantInput", "Cosine", "CropFlip", "CrossEntropy", "Data", "DataMismatch",
+    "DataMissing", "Distances", "Distill", "EarlyStopping", "Evaluation", "Exponential", "FastEvidence", "FileRefused",
+    "FineTune", "Folding", "FullEvidence", "Genetic", "GradeComparison", "Graded", "Grades", "GradientDiagnosis",
+    "GroupLasso", "Groups", "Hill", "History", "InTail", "Iterate", "L4Balance", "LabelEvaluation", "LayerGrade",
+    "LayerPlan", "LayerWeights", "LeastError", "LeastSquares", "Macs", "Magnitude", "Margin", "Margins", "MaxCurrent",
+    "MaxNorm", "Mismatch", "MissingExtra", "Momentum", "Mse", "NAdam", "Nesterov", "NetworkDiff", "NoEvidence",
+    "NoRefit", "NormScale", "Normalisation", "OneCycle", "OptionError", "Params", "Pareto", "Percentile", "Piecewise",
+    "Plateau", "Poisson", "Power", "Prediction", "Prices", "Racing", "Random", "RateCurve", "Recalibrate", "Recipe",
+    "Reduction", "RegressionEvaluation", "Regressor", "Rewind", "RmsProp", "Sgd", "SmallestDistance", "Span",
+    "SpectralNorm", "SpikeRun", "SpikeSweep", "SpikingNetwork", "SquaredError", "StableRank", "StopTraining", "Study",
+    "SweepTable", "Synaptic", "Tailored", "Taylor", "TensorBoard", "TopCount", "TopShare", "TrainRecord", "TrainRun",
     "TrainingWarning", "TransferRun", "Traps", "UnitAngles", "UnitDeterminant", "UnknownName", "UsageError", "WarmUp",
     "WeightsmithError", "WorkerLost", "__version__", "alpha_plan", "angles", "check_schedule", "compare", "compat",
     "data", "diagnose", "diff", "distances", "evaluate", "export_nir", "export_torch", "find_rate", "freeze", "grade",

@@ -15,6 +15,7 @@ from weightsmith.core.statistics import Comparison, Interval, mcnemar, wilson
 from weightsmith.spiking.choices import Choice, Verdict
 from weightsmith.spiking.conversion.balance import ThresholdRange
 from weightsmith.spiking.conversion.calibrate import Calibration
+from weightsmith.spiking.conversion.distilling import Distillation
 from weightsmith.spiking.energy.cost import SpikeCost
 from weightsmith.spiking.l4.adjust import Adjustment
 from weightsmith.spiking.monitors.activity import ActivityRecord
@@ -116,6 +117,7 @@ class SpikeRecord(Record):
     result: str
     origin: Origin
     calibration: Calibration | None = None
+    distillation: Distillation | None = None
     choice: Choice | None = None
     obstacle: str | None = None
     verdict: Verdict | None = None

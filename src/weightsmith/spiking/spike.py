@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weightsmith.spiking.choices import Choice
     from weightsmith.spiking.choosing import Wish
     from weightsmith.spiking.conversion.balance import MaxCurrent, Mse, Percentile
-    from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateWeights
+    from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateDistill, CalibrateWeights
     from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared
     from weightsmith.spiking.conversion.subject import Subject
     from weightsmith.spiking.encoding import Constant, Poisson
@@ -62,8 +62,8 @@ def spike(
         Doc("how thresholds are found: percentile:99.9, mse (for the steps of the run), max-current (without bias)"),
     ] = None,
     calibrate: Annotated[
-        CalibrateBias | CalibrateWeights | str | None,
-        Doc("bias or weights:ridge=0.01 fits every layer to the network for a run of few steps; no labels"),
+        CalibrateBias | CalibrateWeights | CalibrateDistill | str | None,
+        Doc("bias, weights:ridge=0.01 or distill fits the layers to the network for a run of few steps; no labels"),
     ] = None,
     adjust: Annotated[L4 | str | None, Doc("l4:1.0 adjusts the first layer by its L4 norms (smoothing 1.0)")] = None,
     steps: Annotated[int | None, Range(ge=1), Doc("time steps per image; 64 unless a conversion is chosen")] = None,
@@ -109,7 +109,8 @@ def spike(
     thresholds are found by percentile, and the steps are 64. The record's ``choice`` has all candidates.
 
     Thresholds are found by ``balance`` on training rows, and ``calibrate`` moves biases or weights on some of them,
-    without labels, so that few steps suffice (best with ``neuron="if:signed=true"`` or ``"graded:5"``). ``adjust``
+    without labels, so that few steps suffice (best with ``neuron="if:signed=true"`` or ``"graded:5"``); ``distill``
+    loses least and takes longest. ``adjust``
     (``L4(smoothing)``) changes the weights of the first layer by their L4 norms. ``test_rows`` of the test split are
     drawn by the seed (None: all). ``early`` (``Margin(3)``) ends an image once its answer is clear; outputs of the
     first ``settle`` steps are left out of the sums, because deep layers need some steps until their rates are right.
@@ -285,6 +286,7 @@ def _run(subject: Subject, made: _Converted, call: _Call, settings: dict[str, An
         result=spiking_digest(prepared.network),
         origin=Origin(seed=recipe.seed, inputs=subject.inputs),
         calibration=prepared.calibration,
+        distillation=prepared.distillation,
         choice=made.choice,
         obstacle=nir_obstacle(prepared.network),
         verdict=verdict,

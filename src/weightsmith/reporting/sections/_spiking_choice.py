@@ -86,4 +86,11 @@ def calibration_table(record: SpikeRecord) -> Iterator[Table]:
         for layer in found.layers
     )
     caption = f"On {counted(found.images, 'training row')} without labels, for {counted(found.steps, 'step')}."
+    taught = record.distillation
+    if taught is not None:
+        caption += (
+            f" Distillation on {counted(taught.images, 'row')} then moved all weights: squared error of the scores on "
+            f"{taught.held:,} others {percent(taught.before)} → {percent(taught.after)} of their variance"
+            f"{'' if taught.kept else ', which was not used'}."
+        )
     yield Table("Changes by calibration", columns, rows, caption, file="calibration.csv", detail=True)

@@ -100,6 +100,8 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
     lines.append(_other_thresholds(settings["balance"], lost))
     if settings["early"]:
         lines.append(f"a larger margin than --early {settings['early']}, or none ({lost})")
+    if str(settings.get("calibrate")).startswith("weights"):
+        lines.insert(0, f"--calibrate distill: trains all weights together, without labels ({lost})")
     if settings["neuron"] == "if" and not settings.get("adjust") and not settings.get("calibrate"):
         lines.append(f"--within 1, without --neuron, --balance and --steps: chooses neurons for few steps ({lost})")
     return lines

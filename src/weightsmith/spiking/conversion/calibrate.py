@@ -48,6 +48,7 @@ from weightsmith.spiking.simulation.sources import source_of
 __all__ = [
     "Calibrate",
     "CalibrateBias",
+    "CalibrateDistill",
     "CalibrateWeights",
     "Calibration",
     "LayerCalibration",
@@ -60,7 +61,7 @@ _NEAR = 2_000_000  # values computed together, which fit in the cache
 
 
 class Calibrate(Option, family="calibrate"):
-    """The family of calibrations on unlabelled training rows: ``bias`` and ``weights``."""
+    """The family of calibrations on unlabelled training rows: ``bias``, ``weights`` and ``distill``."""
 
 
 class CalibrateBias(Calibrate, name="bias"):
@@ -75,6 +76,14 @@ class CalibrateWeights(Calibrate, name="weights"):
     ridge: float = param(default=0.01, gt=0, doc="penalty on the change, as a share of the mean square of an input")
     positions: int = param(default=48_000, ge=1, doc="positions of a layer used in the fit")
     images: int = param(default=512, ge=1, doc="training images to use, without their labels")
+
+
+class CalibrateDistill(Calibrate, name="distill"):
+    """After ``weights``, all weights are trained together (:mod:`weightsmith.spiking.conversion.distilling`)."""
+
+    images: int = param(default=3000, ge=16, doc="training images to use, without their labels")
+    rate: float = param(default=0.01, gt=0, lt=1, doc="rate of Adam, relative to the size of the weights")
+    batch: int = param(default=32, ge=1, doc="images per step")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

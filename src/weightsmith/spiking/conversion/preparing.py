@@ -15,8 +15,15 @@ from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
 from weightsmith.spiking.conversion.balance import Balanced, MaxCurrent, Mse, Percentile, balanced
-from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateWeights, Calibration, calibrated
+from weightsmith.spiking.conversion.calibrate import (
+    CalibrateBias,
+    CalibrateDistill,
+    CalibrateWeights,
+    Calibration,
+    calibrated,
+)
 from weightsmith.spiking.conversion.convert import Converted, convert
+from weightsmith.spiking.conversion.distilling import Distillation, distilled
 from weightsmith.spiking.conversion.quantise import quantised, units_of
 from weightsmith.spiking.conversion.subject import Subject
 from weightsmith.spiking.encoding import Constant, Encode, Poisson
@@ -51,7 +58,7 @@ class ConversionSettings:
     precision: Precision
     steps: int
     seed: int
-    calibrate: CalibrateBias | CalibrateWeights | None = None
+    calibrate: CalibrateBias | CalibrateWeights | CalibrateDistill | None = None
 
     def __post_init__(self) -> None:
         if self.precision == "int8" and isinstance(self.neuron, Graded):
@@ -78,6 +85,7 @@ class Prepared:
     adjustment: Adjustment | None
     notes: tuple[str, ...]
     calibration: Calibration | None = None
+    distillation: Distillation | None = None
 
 
 def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback | None = None) -> Prepared:
@@ -86,12 +94,10 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
     found = balanced(
         converted, recipe.balance, subject.train.x, steps=recipe.steps, seed=recipe.seed, progress=progress
     )
-    network, notes, report, moved = found.network, list(found.notes), None, None
+    network, notes, report, moved, taught = found.network, list(found.notes), None, None, None
     if recipe.calibrate is not None:
         rows = calibration_rows(len(subject.train), recipe.calibrate.images, recipe.seed)
-        network, moved, more = calibrated(
-            network, converted.network, recipe.calibrate, subject.train.x[rows], steps=recipe.steps, seed=recipe.seed
-        )
+        network, moved, taught, more = _calibrated(network, converted, recipe, subject.train.x[rows], progress)
         notes += more
     if recipe.adjust is not None:
         rows = calibration_rows(len(subject.train), recipe.adjust.images, recipe.seed)
@@ -110,7 +116,26 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
             notes.append("the spread of leaks has no effect: the neurons do not leak")
     lineage = network.card.lineage.then(_operation(recipe), subject.inputs["network"])
     network = dataclasses.replace(network, card=dataclasses.replace(network.card, lineage=lineage))
-    return Prepared(network, converted, found, report, tuple(notes), moved)
+    return Prepared(network, converted, found, report, tuple(notes), moved, taught)
+
+
+def _calibrated(
+    network: SpikingNetwork, converted: Converted, recipe: ConversionSettings, x: Tensor, progress: StepCallback | None
+) -> tuple[SpikingNetwork, Calibration, Distillation | None, tuple[str, ...]]:
+    """The network calibrated on rows ``x``; a distillation begins with the weights fitted on some of them."""
+    how = recipe.calibrate
+    assert how is not None
+    run: dict[str, Any] = {"steps": recipe.steps, "seed": recipe.seed}
+    if not isinstance(how, CalibrateDistill):
+        network, moved, notes = calibrated(network, converted.network, how, x, **run)
+        return network, moved, None, notes
+    first = CalibrateWeights()
+    some = x[:: max(1, len(x) // first.images)]
+    network, moved, notes = calibrated(network, converted.network, first, some, **run)
+    network, taught = distilled(network, converted.network, how, x, **run, progress=progress)
+    if not taught.kept:
+        notes += ("distillation did not bring held-back rows nearer to the network: its weights were not used",)
+    return network, moved, taught, notes
 
 
 def converted_of(subject: Subject, neuron: AnyNeuron, encode: Poisson | Constant) -> Converted:

@@ -1,0 +1,265 @@
+"""Distillation: all weights of a spiking network are moved together towards what the original network computes.
+
+A calibration layer by layer (:mod:`weightsmith.spiking.conversion.calibrate`) corrects each layer for the errors before
+it, not for those behind it. Here batches of unlabelled rows run through the network as it spikes, and Adam minimises
+
+    L = ‖z′ − z‖² / var z + mean over populations of ‖ŷ − a‖² / var a
+
+with z, a the scores and activations of the original network, z′ the scores, and ŷ the values that the spikes of a
+population represent. Spikes have no derivative; ŷ is differentiated as if it were the ReLU of the mean current I that
+it represents, which never exceeds the amplitude A of a spike in every step (graded neurons have no such limit):
+
+    ∂ŷ/∂I = 1 where 0 < I < A, else 0
+
+Everything between two populations is linear, so the mean currents follow from the mean values ŷ, and a single pass,
+without the steps, gives all gradients. (Wu et al., "A tandem learning rule", IEEE TNNLS 2021; Meng et al., "Training
+high-performance low-latency SNNs by differentiation on spike representation", CVPR 2022.) Updates are relative to the
+root mean square of each weight tensor; their rate falls along a cosine. The result is kept only if the scores on
+held-back rows come nearer to the original ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from weightsmith.core.progress import StepCallback
+from weightsmith.core.records import Record
+from weightsmith.core.seeds import pinned_threads, stream
+from weightsmith.spiking.conversion.amplitudes import with_amplitudes
+from weightsmith.spiking.conversion.calibrate import CalibrateDistill
+from weightsmith.spiking.graph import INPUT, Gate, Neurons, Synapses
+from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.neurons import Graded
+from weightsmith.spiking.simulation.chunked import ChunkEngine
+from weightsmith.spiking.simulation.reference import linear
+from weightsmith.spiking.simulation.sources import Currents, source_of
+
+__all__ = ["Distillation", "distilled"]
+
+_WARM = 10  # steps of warm-up
+_HELD, _MOST_HELD = 8, 512  # one row in eight is held back, at most so many
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Distillation(Record):
+    """A distillation: rows trained on and held back, and ‖z′ − z‖²/‖z − z̄‖² of the scores on the latter.
+
+    ``kept`` is whether ``after`` is below ``before``; if not, the network stayed as it was.
+    """
+
+    images: int
+    held: int
+    steps: int
+    before: float
+    after: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether the scores on held-back rows came nearer to the original ones."""
+        return self.after < self.before
+
+
+def distilled(
+    network: SpikingNetwork,
+    plain: SpikingNetwork,
+    how: CalibrateDistill,
+    x: Tensor,
+    *,
+    steps: int,
+    seed: int = 0,
+    progress: StepCallback | None = None,
+) -> tuple[SpikingNetwork, Distillation]:
+    """The calibrated ``network`` with its weights trained to give in ``steps`` steps the values of ``plain``.
+
+    ``plain`` is the converted network before it was balanced; ``x`` are unlabelled training inputs.
+    """
+    held = min(_MOST_HELD, max(1, len(x) // _HELD))
+    order = torch.from_numpy(stream(seed, "distillation").permutation(len(x)))
+    batches = [rows for rows in torch.split(order[held:], how.batch) if 2 * len(rows) >= min(how.batch, len(x) - held)]
+    with pinned_threads(1), torch.inference_mode(False):
+        lessons = _Lessons(network, plain, x, steps=steps, seed=seed)
+        student = _Student(network, steps)
+        before = lessons.distance(student, order[:held], how.batch)
+        with torch.enable_grad():
+            _train(student, lessons, batches, how.rate, progress)
+        after = lessons.distance(student, order[:held], how.batch)
+    found = Distillation(len(x) - held, held, steps, before, after)
+    return student.network() if found.kept else network, found
+
+
+def _train(
+    student: _Student, lessons: _Lessons, batches: list[Tensor], rate: float, progress: StepCallback | None
+) -> None:
+    """Adam on all weights; a bias moves by the scale of its layer's weights."""
+    optimiser = torch.optim.Adam([{"params": values} for values, _ in student.weights()], lr=rate)
+    sizes = [size for _, size in student.weights()]
+    for step, rows in enumerate(batches):
+        now = rate * min(1.0, (step + 1) / _WARM) * (1 + math.cos(math.pi * step / len(batches))) / 2
+        for group, size in zip(optimiser.param_groups, sizes, strict=True):
+            group["lr"] = now * size
+        optimiser.zero_grad()
+        lessons.loss(student, rows).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        if progress is not None:
+            progress(step + 1, len(batches))
+
+
+class _Student:
+    """The spiking network with weights that are being trained, in the units of the original network.
+
+    There a spike is worth its amplitude, and weights are not multiplied by it, so that their sizes can be compared.
+    """
+
+    def __init__(self, network: SpikingNetwork, steps: int) -> None:
+        self._neuron, self.steps = network.neuron, steps
+        self._amplitudes = {node.name: _amplitude(node) for node in network.populations}
+        self._unfolded = with_amplitudes(network, {name: 1 / value for name, value in self._amplitudes.items()})
+        self._trained = {
+            node.name: (_trainable(node.weight), None if node.bias is None else _trainable(node.bias))
+            for node in self._unfolded.synapses
+        }
+
+    def weights(self) -> Iterator[tuple[list[Tensor], float]]:
+        """The tensors of each layer to train, and the root mean square of its weights before."""
+        for node in self._unfolded.synapses:
+            size = float(node.weight.double().square().mean().sqrt())
+            trained = [value for value in self._trained[node.name] if value is not None]
+            yield trained, max(size, torch.finfo(torch.float32).tiny)
+
+    def network(self) -> SpikingNetwork:
+        """The spiking network as it is now."""
+        nodes = []
+        for node in self._unfolded.synapses:
+            weight, bias = (None if value is None else value.detach().clone() for value in self._trained[node.name])
+            assert weight is not None
+            weight = weight.contiguous().to(node.weight.dtype)
+            nodes.append(dataclasses.replace(node, weight=weight, bias=bias))
+        return with_amplitudes(self._unfolded.replaced(nodes), self._amplitudes)
+
+    def __call__(self, inputs: Tensor, sums: dict[str, NDArray[Any]]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Scores and values of the populations for given sums of spikes, differentiable as the docstring above says."""
+        values, represented = {INPUT: inputs}, {}
+        for node in self._unfolded.nodes:
+            match node:
+                case Neurons():
+                    values[node.name] = self._represented(node, values[node.source], sums[node.name])
+                    represented[node.name] = values[node.name]
+                case Gate():
+                    values[node.name] = functional.max_pool2d(
+                        values[node.source], node.kernel, node.stride, node.padding
+                    )
+                case Synapses():
+                    weight, bias = self._trained[node.name]
+                    values[node.name] = linear(dataclasses.replace(node, weight=weight, bias=bias), values)
+                case _:
+                    values[node.name] = linear(node, values)
+        return values[self._unfolded.nodes[-1].name], represented
+
+    def _represented(self, node: Neurons, mean: Tensor, sums: NDArray[Any]) -> Tensor:
+        """The values that spikes represent, with the derivative of a clipped ReLU of the mean current."""
+        amplitude = self._amplitudes[node.name].reshape(1, -1, *[1] * (mean.dim() - 2)).to(mean.dtype)
+        graded = isinstance(self._neuron, Graded)
+        smooth = mean.relu() if graded else torch.minimum(mean.relu(), amplitude)
+        share = 1 / self._neuron.largest if graded else 1 / self.steps
+        maps = torch.from_numpy(sums.astype(np.float32)).reshape(len(mean), *mean.shape[2:], mean.shape[1])
+        spoken = maps.movedim(-1, 1) * (amplitude * share)
+        return smooth + (spoken - smooth).detach()
+
+
+class _Lessons:
+    """The rows, what the original network computes for them, and what the spikes of a student represent."""
+
+    def __init__(self, network: SpikingNetwork, plain: SpikingNetwork, x: Tensor, *, steps: int, seed: int) -> None:
+        self._source, self._plain, self._steps = source_of(network, x, seed, 0), plain, steps
+        self._scales: dict[str, float] = {}
+
+    def loss(self, student: _Student, rows: Tensor) -> Tensor:
+        """The distance of the student from the original network on these rows."""
+        given, values = student(self._inputs(rows), self._sums(student, rows))
+        expected, targets = self._original(rows)
+        shares = torch.stack([self._share(name, value, targets[name]) for name, value in values.items()])
+        return self._share("", given, expected) + shares.mean()
+
+    @torch.no_grad()
+    def distance(self, student: _Student, rows: Tensor, batch: int) -> float:
+        """The squared distance of the scores of these rows from the original ones, as a share of their variance."""
+        parts = [
+            (student(self._inputs(part), self._sums(student, part))[0], self._original(part)[0])
+            for part in torch.split(rows, batch)
+        ]
+        given, expected = (torch.cat([part[number] for part in parts]).double() for number in (0, 1))
+        spread = (expected - expected.mean(dim=0)).square().sum()
+        return float((given - expected).square().sum() / spread.clamp(min=torch.finfo(torch.float64).tiny))
+
+    def _inputs(self, rows: Tensor) -> Tensor:
+        """The mean input over the steps."""
+        if isinstance(self._source, Currents):
+            return _near(self._source.x[rows].float())
+        return _near(torch.stack([self._source.step(rows, now) for now in range(self._steps)]).float().mean(dim=0))
+
+    def _sums(self, student: _Student, rows: Tensor) -> dict[str, NDArray[Any]]:
+        """The sums of the spikes of all populations (images, positions, channels), in units of the smallest."""
+        engine = ChunkEngine(student.network(), self._source, "float32", self._steps, "dense")
+        sums = _Sums()
+        engine.begin(rows.numpy())
+        for first in range(0, self._steps, engine.chunk):
+            engine.advance(first, min(engine.chunk, self._steps - first), (sums,))
+        return sums.found
+
+    @torch.no_grad()
+    def _original(self, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Scores and activations of the original network."""
+        values: dict[str, Tensor] = {INPUT: _near(self._source.x[rows].float())}
+        for node in self._plain.nodes:
+            match node:
+                case Neurons():
+                    values[node.name] = node.rectified(values[node.source])
+                case Gate():
+                    values[node.name] = functional.max_pool2d(
+                        values[node.source], node.kernel, node.stride, node.padding
+                    )
+                case _:
+                    values[node.name] = linear(node, values)
+        return values[self._plain.nodes[-1].name], values
+
+    def _share(self, name: str, given: Tensor, expected: Tensor) -> Tensor:
+        """The squared distance as a share of the variance in the first batch."""
+        if name not in self._scales:
+            self._scales[name] = max(float(expected.var()), torch.finfo(torch.float32).tiny)
+        return (given - expected).square().mean() / self._scales[name]
+
+
+class _Sums:
+    """An observer that adds up the spikes of each population over the steps."""
+
+    membranes = inputs = False
+
+    def __init__(self) -> None:
+        self.found: dict[str, NDArray[Any]] = {}
+
+    def see(self, population: str, _images: Any, _step: int, spikes: NDArray[Any], _membranes: Any) -> None:
+        """Add the spikes of a chunk."""
+        self.found[population] = self.found.get(population, 0) + spikes.sum(axis=1, dtype=np.int16)
+
+
+def _amplitude(node: Neurons) -> Tensor:
+    assert node.amplitude is not None  # calibration, which comes first, has checked it
+    return node.amplitude
+
+
+def _trainable(values: Tensor) -> Tensor:
+    return _near(values.detach().float().clone()).requires_grad_()
+
+
+def _near(values: Tensor) -> Tensor:
+    """Images and filters with the channels last, which convolutions prefer."""
+    return values.contiguous(memory_format=torch.channels_last) if values.dim() == 4 else values

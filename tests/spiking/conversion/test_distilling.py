@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from weightsmith.spiking.conversion import distilling
+from weightsmith.spiking.conversion.balance import Mse, Percentile, balanced
+from weightsmith.spiking.conversion.calibrate import CalibrateDistill
+from weightsmith.spiking.conversion.convert import convert
+from weightsmith.spiking.conversion.distilling import Distillation, distilled
+from weightsmith.spiking.encoding import Constant, Poisson
+from weightsmith.spiking.neurons import IF, Graded
+from weightsmith.spiking.simulation.simulate import simulate
+
+STEPS = 3
+NEURONS = [IF(signed=True), Graded(4), IF()]
+
+
+class _Residual(nn.Module):
+    """Two convolutions with a shortcut, a pool, and a dense layer."""
+
+    def __init__(self, pool: nn.Module) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+        self.pool, self.last = pool, nn.Linear(4 * 9, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first = self.one(x).relu()
+        return self.last(self.pool((self.two(first) + first).relu()).flatten(1))
+
+
+def _given(neuron, pool=None, encode=None, rows=96):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = _Residual(nn.AvgPool2d(2) if pool is None else pool).eval()
+    x = torch.rand(rows, 1, 6, 6, generator=torch.Generator().manual_seed(1))
+    made = convert(module, neuron, Constant() if encode is None else encode, input_shape=(1, 6, 6))
+    how = Percentile() if isinstance(neuron, Graded) else Mse()
+    return balanced(made, how, x, steps=STEPS).network, made.network, x
+
+
+def _damaged(network):
+    """The same network with every weight off by about a fifth."""
+    generator = torch.Generator().manual_seed(2)
+    return network.replaced(
+        dataclasses.replace(node, weight=node.weight * (1 + 0.2 * torch.randn(node.weight.shape, generator=generator)))
+        for node in network.synapses
+    )
+
+
+@pytest.mark.parametrize("neuron", NEURONS, ids=str)
+def test_damaged_weights_come_nearer_to_the_network_again(neuron):
+    network, plain, x = _given(neuron, rows=640)
+    damaged = _damaged(network)
+    found, record = distilled(damaged, plain, CalibrateDistill(rate=0.02, batch=16), x, steps=STEPS)
+    assert record.kept
+    assert (record.images, record.held, record.steps) == (560, 80, STEPS)
+    assert record.after < 0.8 * record.before
+    # Other rows, which it has never seen, run by the engine as any network.
+    others = torch.rand(200, 1, 6, 6, generator=torch.Generator().manual_seed(3))
+    expected = _scores(plain, others)
+    before, after = ((_run(each, others) - expected).square().sum() for each in (damaged, found))
+    assert after < 0.85 * before
+    assert Distillation.from_json(record.to_json()) == record
+
+
+def _scores(plain, x):
+    lessons = distilling._Lessons(plain, plain, x, steps=STEPS, seed=0)
+    return lessons._original(torch.arange(len(x)))[0]
+
+
+def _run(network, x):
+    summed = torch.from_numpy(np.asarray(simulate(network, x, STEPS).scores)).float()
+    return summed if isinstance(network.neuron, Graded) else summed / STEPS
+
+
+@pytest.mark.parametrize(
+    ("neuron", "pool"),
+    # Graded spikes are not pooled by their largest, and plain ones only about so.
+    [*((neuron, nn.AvgPool2d(2)) for neuron in NEURONS), (IF(signed=True), nn.MaxPool2d(2))],
+    ids=str,
+)
+def test_what_is_trained_is_what_the_engine_runs(neuron, pool):
+    """The scores of a single pass on mean values are those of the simulation, step by step."""
+    network, plain, x = _given(neuron, pool)
+    student = distilling._Student(network, STEPS)
+    lessons = distilling._Lessons(network, plain, x, steps=STEPS, seed=0)
+    rows = torch.arange(len(x))
+    given, _ = student(lessons._inputs(rows), lessons._sums(student, rows))
+    torch.testing.assert_close(given.detach(), _run(network, x), rtol=1e-4, atol=1e-4)
+    for old, new in zip(network.nodes, student.network().nodes, strict=True):
+        assert old.name == new.name
+    for old, new in zip(network.synapses, student.network().synapses, strict=True):
+        torch.testing.assert_close(old.weight, new.weight, rtol=1e-5, atol=1e-7)
+
+
+def test_the_derivative_is_that_of_a_clipped_relu():
+    network, _, _ = _given(IF(signed=True))
+    student, node = distilling._Student(network, STEPS), network.populations[0]
+    amplitude = node.amplitude[:, None, None]
+    mean = torch.cat([-amplitude, amplitude / 2, 2 * amplitude], dim=2)[None].clone().requires_grad_()
+    sums = torch.randint(0, STEPS + 1, (1, 3, 4), generator=torch.Generator().manual_seed(0))
+    spoken = student._represented(node, mean, sums.numpy())
+    torch.testing.assert_close(spoken.detach(), sums.movedim(-1, 1)[:, :, None] * amplitude / STEPS)
+    (gradient,) = torch.autograd.grad(spoken.sum(), mean)
+    assert gradient[0, 0, 0].tolist() == [0, 1, 0]
+    graded, _, _ = _given(Graded(4))
+    spoken = distilling._Student(graded, STEPS)._represented(graded.populations[0], mean, sums.numpy())
+    (gradient,) = torch.autograd.grad(spoken.sum(), mean)
+    assert gradient[0, 0, 0].tolist() == [0, 1, 1]
+
+
+def test_a_training_that_does_not_help_is_not_used():
+    network, plain, x = _given(IF(signed=True))
+    found, record = distilled(network, plain, CalibrateDistill(rate=0.9, batch=8), x, steps=STEPS)
+    assert not record.kept
+    assert found is network
+
+
+def test_the_same_seed_gives_the_same_weights_and_leaves_all_else_alone():
+    network, plain, x = _given(IF(signed=True))
+    damaged, how = _damaged(network), CalibrateDistill(batch=16)
+    before = [node.weight.clone() for node in damaged.synapses]
+    state = torch.random.get_rng_state()
+    one, two, other = (distilled(damaged, plain, how, x, steps=STEPS, seed=seed)[0] for seed in (0, 0, 1))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(old, node.weight) for old, node in zip(before, damaged.synapses, strict=True))
+    assert torch.equal(one.node("two").weight, two.node("two").weight)
+    assert not torch.equal(one.node("two").weight, other.node("two").weight)
+
+
+def test_poisson_inputs_are_learnt_from_the_spikes_they_give():
+    network, plain, x = _given(IF(signed=True), encode=Poisson(), rows=320)
+    lessons = distilling._Lessons(network, plain, x, steps=200, seed=0)
+    torch.testing.assert_close(lessons._inputs(torch.arange(4)), x[:4], atol=0.2, rtol=0)
+    assert torch.equal(lessons._original(torch.arange(4))[1]["input"], x[:4])  # the original sees no spikes
+    _, record = distilled(_damaged(network), plain, CalibrateDistill(rate=0.02, batch=16), x, steps=8)
+    assert record.kept
+
+
+def test_progress_counts_the_batches():
+    network, plain, x = _given(IF(signed=True))
+    seen = []
+    distilled(network, plain, CalibrateDistill(batch=16), x, steps=2, progress=lambda *done: seen.append(done))
+    assert seen == [(number, 5) for number in range(1, 6)]  # 84 rows: five batches of 16, the last four are left out
