@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weightsmith as ws
-from weightsmith.chain.reading import _record_files
+from weightsmith.chain.reading import _folders, _record_files
 from weightsmith.chain.reading import results as reading
 from weightsmith.chain.reading.results import KINDS, Result, read_evaluation, read_record, read_result, read_results
 from weightsmith.chain.results import ChainRecord, StageDone
@@ -323,7 +323,7 @@ def test_empty_places_say_what_to_give(tmp_path):
 
 
 def test_a_whole_disk_is_not_searched(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_MOST_FOLDERS", 10)
+    monkeypatch.setattr(_folders, "_MOST_FOLDERS", 10)
     for number in range(11):
         (tmp_path / str(number)).mkdir()
     with pytest.raises(FileRefused, match="has more than 10 folders in it: name the result folders"):

@@ -30,7 +30,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from weightsmith.core.errors import UsageError
 from weightsmith.core.options import Option, param
@@ -38,11 +37,11 @@ from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import pinned_threads, stream
 from weightsmith.spiking.conversion.max_current import feeding, leading
-from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Node, Synapses
+from weightsmith.spiking.graph import INPUT, Add, Gate, Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.chunked import ChunkEngine
-from weightsmith.spiking.simulation.reference import linear
+from weightsmith.spiking.simulation.reference import plain_value
 from weightsmith.spiking.simulation.sources import source_of
 
 __all__ = [
@@ -340,22 +339,13 @@ class _Activations:
         """The values (images, positions, channels) of the node ``name``; names must come in the network's order."""
         while name not in self._values:
             node = self._nodes[self._done]
-            self._values[node.name] = self._value(node)
+            self._values[node.name] = plain_value(node, self._values)
             self._done += 1
             left = {source for later in self._nodes[self._done :] for source in later.sources}
             self._values = {kept: value for kept, value in self._values.items() if kept in left or kept == node.name}
         value = self._values[name]
         found: NDArray[np.float32] = value.reshape(*value.shape[:2], -1).transpose(1, 2).contiguous().numpy()
         return found
-
-    def _value(self, node: Node) -> Tensor:
-        match node:
-            case Neurons():
-                return node.rectified(self._values[node.source])
-            case Gate():
-                return functional.max_pool2d(self._values[node.source], node.kernel, node.stride, node.padding)
-            case _:
-                return linear(node, self._values)
 
 
 def _calibrated_by(network: SpikingNetwork, population: Neurons) -> tuple[Synapses | None, str]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.nn import functional
 from torch.nn.utils import parametrize
 
 from weightsmith.core.errors import DataMismatch, UnknownName, UsageError
@@ -32,10 +31,10 @@ from weightsmith.spiking.conversion._flow import flow_of
 from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
 from weightsmith.spiking.conversion.joins import without_joins
 from weightsmith.spiking.encoding import Constant, Poisson
-from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape
+from weightsmith.spiking.graph import INPUT, Neurons, Node, Shape
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import AnyNeuron
-from weightsmith.spiking.simulation.reference import linear
+from weightsmith.spiking.simulation.reference import plain_value
 
 __all__ = ["Converted", "convert", "plain_scores"]
 
@@ -194,22 +193,12 @@ def _check_scores(scores: Tensor, found: Tensor) -> None:
         )
 
 
-# The rate limit of a spiking network: neurons as ReLU, gates as max pooling.
-
-
 def plain_scores(nodes: Iterable[Node], x: Tensor) -> Tensor:
     """The output of the last node if neurons compute ReLU and gates the largest value of each window."""
     values = {INPUT: x}
     result = x
     for node in nodes:
-        match node:
-            case Neurons():
-                result = node.rectified(values[node.source])
-            case Gate():
-                result = functional.max_pool2d(values[node.source], node.kernel, node.stride, node.padding)
-            case _:
-                result = linear(node, values)
-        values[node.name] = result
+        result = values[node.name] = plain_value(node, values)
     return result
 
 

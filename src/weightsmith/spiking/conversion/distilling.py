@@ -29,18 +29,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import pinned_threads, stream
 from weightsmith.spiking.conversion.amplitudes import with_amplitudes
 from weightsmith.spiking.conversion.calibrate import CalibrateDistill
-from weightsmith.spiking.graph import INPUT, Gate, Neurons, Synapses
+from weightsmith.spiking.graph import INPUT, Neurons, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.chunked import ChunkEngine
-from weightsmith.spiking.simulation.reference import linear
+from weightsmith.spiking.simulation.reference import linear, plain_value
 from weightsmith.spiking.simulation.sources import Currents, source_of
 
 __all__ = ["Distillation", "distilled"]
@@ -153,15 +152,11 @@ class _Student:
                 case Neurons():
                     values[node.name] = self._represented(node, values[node.source], sums[node.name])
                     represented[node.name] = values[node.name]
-                case Gate():
-                    values[node.name] = functional.max_pool2d(
-                        values[node.source], node.kernel, node.stride, node.padding
-                    )
                 case Synapses():
                     weight, bias = self._trained[node.name]
                     values[node.name] = linear(dataclasses.replace(node, weight=weight, bias=bias), values)
                 case _:
-                    values[node.name] = linear(node, values)
+                    values[node.name] = plain_value(node, values)
         return values[self._unfolded.nodes[-1].name], represented
 
     def _represented(self, node: Neurons, mean: Tensor, sums: NDArray[Any]) -> Tensor:
@@ -220,15 +215,7 @@ class _Lessons:
         """Scores and activations of the original network."""
         values: dict[str, Tensor] = {INPUT: _near(self._source.x[rows].float())}
         for node in self._plain.nodes:
-            match node:
-                case Neurons():
-                    values[node.name] = node.rectified(values[node.source])
-                case Gate():
-                    values[node.name] = functional.max_pool2d(
-                        values[node.source], node.kernel, node.stride, node.padding
-                    )
-                case _:
-                    values[node.name] = linear(node, values)
+            values[node.name] = plain_value(node, values)
         return values[self._plain.nodes[-1].name], values
 
     def _share(self, name: str, given: Tensor, expected: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import pinned_threads
@@ -29,9 +28,9 @@ from weightsmith.networks.evaluation import batches_for
 from weightsmith.spiking.energy.fan_out import fan_out
 from weightsmith.spiking.energy.memory import mac_accesses
 from weightsmith.spiking.energy.prices import FLOAT_MAC, mac_price
-from weightsmith.spiking.graph import INPUT, Gate, Neurons, Synapses
+from weightsmith.spiking.graph import INPUT, Synapses
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.simulation.reference import linear
+from weightsmith.spiking.simulation.reference import plain_value
 
 __all__ = ["Rival", "active_macs", "connections", "rivals_of"]
 
@@ -94,16 +93,9 @@ def _read_by_synapses(network: SpikingNetwork, x: Tensor) -> Iterator[tuple[Syna
     """Every layer with the values it reads in the plain network: neurons compute ReLU, gates the largest value."""
     values = {INPUT: x}
     for node in network.nodes:
-        match node:
-            case Neurons():
-                values[node.name] = node.rectified(values[node.source])
-            case Gate():
-                largest = functional.max_pool2d(values[node.source], node.kernel, node.stride, node.padding)
-                values[node.name] = largest
-            case _:
-                values[node.name] = linear(node, values)
-                if isinstance(node, Synapses):
-                    yield node, values[node.source]
+        values[node.name] = plain_value(node, values)
+        if isinstance(node, Synapses):
+            yield node, values[node.source]
 
 
 def rivals_of(

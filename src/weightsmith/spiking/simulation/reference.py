@@ -24,7 +24,7 @@ from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.sources import Currents, Source
 from weightsmith.spiking.simulation.tally import INPUTS
 
-__all__ = ["State", "StepEngine", "Stepper", "convolved", "linear"]
+__all__ = ["State", "StepEngine", "Stepper", "convolved", "linear", "plain_value"]
 
 
 @dataclasses.dataclass
@@ -155,6 +155,17 @@ def linear(node: Synapses | Pool | Flatten | Scale | Add, values: Mapping[str, T
             return entering * _spread(node.factor, entering.dim())
         case Add():
             return torch.stack([values[name] for name in node.sources]).sum(dim=0)
+
+
+def plain_value(node: Node, values: Mapping[str, Tensor]) -> Tensor:
+    """The output of a node in the plain network, the limit of many steps: neurons compute ReLU, gates max pooling."""
+    match node:
+        case Neurons():
+            return node.rectified(values[node.source])
+        case Gate():
+            return _largest(node, values[node.source])
+        case _:
+            return linear(node, values)
 
 
 def convolved(node: Synapses, maps: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
