@@ -4,8 +4,9 @@
 
 Layers but the last lose channels in 100 steps until the target is met: L1 evenly in all layers, Taylor's expansion and
 group norms ranked over the whole network. Taylor's gradients come from 1,000 labelled training images. All 10,000 test
-images judge the network as cut; at half the parameters also after an epoch on the 50,000 labelled training images,
-which ``--ours`` gives to the network of ``reduce`` as well.
+images judge the network as cut; at half the parameters also after one and ten epochs on the 50,000 labelled training
+images, which the network of ``reduce`` gets as well. ``--only`` runs the cells whose name holds a text; cells that the
+journal has not are taken from the last results.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ _ROOT = Path(__file__).resolve().parents[1]
 _NETWORK = "distiller_resnet20_dense"
 _TARGETS = ("params:0.75", "params:0.5", "macs:0.5")
 _CRITERIA = ("L1", "group norm", "Taylor")
-_TUNE = "fine-tune:1,schedule=cosine:0.01,batch=64,augment=crop-flip,penalties=[l2:1e-4]"
+_TUNE = "fine-tune:{},schedule=cosine:0.01,batch=64,augment=crop-flip,penalties=[l2:1e-4]"
 _TUNED_AT = "params:0.5"
+_LONG = ("L1", "reduce, refitted")  # what ten epochs are given to
 _OURS = "reduce, refitted"
 _LABELLED, _STEPS = 1_000, 100
 
@@ -56,6 +58,7 @@ class PeerCell(Record):
     as_cut: Interval
     tuned: Interval | None
     seconds: float
+    longer: Interval | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,19 +72,23 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all cells that are not in the journal yet, and write them for the page of ``benchmarks.channels``."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, default=_ROOT / "build" / "channels_peer", help="where cells are kept")
-    parser.add_argument("--ours", action="store_true", help="also cut by reduce, and fine-tune the same way")
+    parser.add_argument("--only", default="", help="only cells whose name holds this text, such as L1")
     given = parser.parse_args(arguments)
     call = {"tune": _TUNE, **versions("torch-pruning")}
     wanted = [(criterion, target) for criterion in _CRITERIA for target in _TARGETS] + [(_OURS, _TUNED_AT)]
+    path = _ROOT / "docs" / "results" / "channels_peer.json"
+    last = PeerResults.from_json(path.read_text(encoding="utf-8")).cells if path.exists() else ()
+    known = {(cell.criterion, cell.target): cell for cell in last}
     with pinned_threads(1), Journal(given.folder / "cells.jsonl", call) as journal:
         data = ws.data.load("cifar10")
         for key in wanted:
-            if str(key) not in journal and (given.ours or key[0] != _OURS):
+            if str(key) not in journal and given.only in str(key):
                 cell = _cell(data, *key)
                 journal.append(str(key), cell.to_dict(), cell.seconds)
-                print(*key, cell.parameters, cell.macs, cell.as_cut.value, cell.tuned, file=sys.stderr, flush=True)
-            found = tuple(PeerCell.from_dict(journal[str(key)]) for key in wanted if str(key) in journal)
-            path = _ROOT / "docs" / "results" / "channels_peer.json"
+                print(*key, cell.as_cut.value, cell.tuned, cell.longer, file=sys.stderr, flush=True)
+            if str(key) in journal:
+                known[key] = PeerCell.from_dict(journal[str(key)])
+            found = tuple(known[key] for key in wanted if key in known)
             path.write_text(PeerResults(found).to_json(indent=1) + "\n", encoding="utf-8")
     return 0
 
@@ -104,14 +111,15 @@ def _cell(data: Any, criterion: str, target: str) -> PeerCell:
         parameters=after["params"] / before["params"],
         macs=after["macs"] / before["macs"],
         as_cut=ws.evaluate(pruned, data).score,
-        tuned=_tuned(pruned, data) if target == _TUNED_AT else None,
+        tuned=_tuned(pruned, data, 1) if target == _TUNED_AT else None,
         seconds=seconds,
+        longer=_tuned(pruned, data, 10) if target == _TUNED_AT and criterion in _LONG else None,
     )
 
 
-def _tuned(pruned: nn.Module, data: Any) -> Interval:
+def _tuned(pruned: nn.Module, data: Any, epochs: int) -> Interval:
     rows = dataclasses.replace(data, test=None)
-    return ws.evaluate(fine_tuned(pruned, rows, ws.FineTune.parse(_TUNE), seed=0).network, data).score
+    return ws.evaluate(fine_tuned(pruned, rows, ws.FineTune.parse(_TUNE.format(epochs)), seed=0).network, data).score
 
 
 def _sizes(network: nn.Module, example: torch.Tensor) -> dict[str, float]:
