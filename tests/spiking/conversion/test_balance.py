@@ -20,6 +20,7 @@ from weightsmith.networks.models.vgg import vgg
 from weightsmith.spiking.conversion.balance import (
     Balance,
     MaxCurrent,
+    Mse,
     Percentile,
     RunningPercentile,
     activation_levels,
@@ -139,6 +140,20 @@ def test_a_layer_that_never_fires_is_dead():
         network.features[3].bias.fill_(-1e6)
     with pytest.raises(DataMismatch, match=r"dead layer: features\.4 \(after features\.3\) gives only zeros"):
         balanced(convert(network, IF(), Constant()), Percentile(), images(4))
+
+
+@pytest.mark.parametrize("how", [Percentile(), Mse()], ids=str)
+def test_a_dead_layer_with_a_shortcut_around_it_stays_silent(how):
+    network = resnet(8, (3, 8, 8), 4)
+    with torch.no_grad():
+        network.layer2[0].bn1.bias.fill_(-1e6)
+    x = images(4)
+    converted = convert(network.eval(), IF(signed=True), Constant())
+    result = balanced(converted, how, x, steps=8)
+    dead = next(node for node in result.network.populations if node.layer == "layer2.0.conv1")
+    assert dead.threshold.tolist() == [1.0] * len(dead.threshold)
+    assert f"{dead.name} (after layer2.0.conv1) gives only zeros on the calibration images" in result.notes[0]
+    assert result.network.run(x, 8).spikes()[dead.name] == 0
 
 
 def test_max_current_sets_the_largest_current_times_the_factor():

@@ -146,7 +146,9 @@ def _by_percentile(
     levels = activation_levels(converted, x, balance.percent, per_channel=balance.per_channel, progress=progress)
     network, notes = converted.network, list[str]()
     thresholds = {
-        node.name: _level_of(node, levels[node.name], balance.percent, notes).expand(network.shapes[node.name][0])
+        node.name: _level_of(network, node, levels[node.name], balance.percent, notes).expand(
+            network.shapes[node.name][0]
+        )
         for node in network.populations
     }
     return _placed(network, thresholds, balance.factor, half=balance.half), notes
@@ -172,7 +174,7 @@ def _by_squared_error(
         node = network.node(name)
         assert isinstance(node, Neurons)
         found = least_squared_error(samples, steps, ratios).double()
-        thresholds[name] = _without_zeros(node, found, notes)
+        thresholds[name] = _without_zeros(network, node, found, notes)
     return _placed(network, thresholds, balance.factor, half=True), notes
 
 
@@ -195,7 +197,7 @@ def _placed(network: SpikingNetwork, thresholds: Mapping[str, Tensor], factor: f
     return with_amplitudes(placed, worth)
 
 
-def _level_of(node: Neurons, level: _Level, percent: float, notes: list[str]) -> Tensor:
+def _level_of(network: SpikingNetwork, node: Neurons, level: _Level, percent: float, notes: list[str]) -> Tensor:
     """The percentiles, zeros replaced; a layer that never fires is refused."""
     rare = (level.percentile <= 0) & (level.largest > 0)
     if bool(rare.any()):
@@ -203,17 +205,20 @@ def _level_of(node: Neurons, level: _Level, percent: float, notes: list[str]) ->
             f"{_named(node)}: {int(rare.sum())} of {len(rare)} threshold(s) are the largest activation, because "
             f"percentile {percent:g} is zero"
         )
-    return _without_zeros(node, torch.where(rare, level.largest.double(), level.percentile), notes)
+    return _without_zeros(network, node, torch.where(rare, level.largest.double(), level.percentile), notes)
 
 
 def _named(node: Neurons) -> str:
     return f"{node.name} (after {node.layer})" if node.layer else node.name
 
 
-def _without_zeros(node: Neurons, found: Tensor, notes: list[str]) -> Tensor:
-    """Thresholds with the largest of the layer in place of zeros; a layer of zeros is refused."""
+def _without_zeros(network: SpikingNetwork, node: Neurons, found: Tensor, notes: list[str]) -> Tensor:
+    """Thresholds with the largest of the layer in place of zeros; a layer of zeros is refused unless it is bypassed."""
     name, many = _named(node), len(found)
     if not bool((found > 0).any()):
+        if _bypassed(network, node):
+            notes.append(f"{name} gives only zeros on the calibration images: its threshold is 1, and it hardly fires")
+            return torch.ones_like(found)
         raise DataMismatch(
             f"dead layer: {name} gives only zeros on the calibration images, so no threshold can be found; "
             "check its weights and biases, or use other images"
@@ -226,6 +231,15 @@ def _without_zeros(node: Neurons, found: Tensor, notes: list[str]) -> Tensor:
             "largest threshold of the layer"
         )
     return found
+
+
+def _bypassed(network: SpikingNetwork, dead: Neurons) -> bool:
+    """Whether the input reaches the scores without this population, by a shortcut around it."""
+    reached = {INPUT}
+    for node in network.nodes:
+        if node.name != dead.name and not reached.isdisjoint(node.sources):
+            reached.add(node.name)
+    return network.nodes[-1].name in reached
 
 
 def _by_current(
