@@ -301,7 +301,7 @@ def _check_call(recipe: ConversionSettings, wish: Wish | None, *, settle: int, e
     if wish is not None and (settle or early is not None or recipe.adjust is not None):
         raise UsageError(
             "settle, early and adjust apply to a given conversion, not to one that is chosen: leave them out, "
-            "or give neuron and steps instead of within, energy and exportable"
+            "or give neuron and steps instead of within, energy and exportable (--for)"
         )
     if recipe.precision == "int8" and recipe.mismatch is not None:
         raise UsageError("mismatch gives thresholds that are not integers; use precision float32 or float64")

@@ -39,8 +39,9 @@ def test_with_accuracies_correlations_stand_beside_them(read):
     networks = [grade(ws.networks.mlp(24, 12 + 4 * seed, 10, seed=seed), evidence="none") for seed in range(3)]
     comparison = compare(networks, accuracy=[90.0, 91.0, 92.0])
     reader = read(comparison_section(comparison, networks=networks))
+    assert reader.section.lead.startswith(f"{comparison.ranking.lines[0]}. ")  # the answer comes first
     assert reader.section.lead.endswith(comparison.sentence)
-    assert reader.notes == [*comparison.notes, comparison.partials[0].words, *comparison.ranking.lines]
+    assert reader.notes == [*comparison.notes, comparison.partials[0].words, *comparison.ranking.lines[1:]]
     (p,) = [column.meaning for column in reader.section["Measures of all networks"].columns if column.head == "p of τ"]
     assert p == "two-sided; exact, all 6 orders"
     for row, measure in zip(reader.table("Measures of all networks"), comparison.measures, strict=True):

@@ -143,7 +143,11 @@ def _to_save(record: SpikeRecord) -> list[str]:
         )
     graded = record.settings["neuron"].startswith("graded")
     if cost.ratio is not None and cost.ratio > 1 and not record.settings["early"] and not graded:
-        lines.append(f"--early margin:3: clear images end sooner (the energy is {cost.ratio:.2g} × the network's)")
+        # An early exit belongs to a given conversion: one that was chosen is given by its neuron and steps.
+        chosen = "" if record.choice is None else f"--neuron {record.settings['neuron']} --steps {record.steps} "
+        lines.append(
+            f"{chosen}--early margin:3: clear images end sooner (the energy is {cost.ratio:.2g} × the network's)"
+        )
     return lines
 
 

@@ -37,10 +37,12 @@ def comparison_section(comparison: GradeComparison, _name: str = "", *, networks
     if comparison.partials:
         told = [one.words for one in comparison.partials if one.interval is not None]
         parts.append(Notes(tuple(told or [comparison.partials[0].words])))
-    if comparison.ranking is not None:
-        parts.append(Notes(tuple(_labelled(line, comparison.names) for line in comparison.ranking.lines)))
     sizes = f"{counted(len(comparison.measures), 'measure')} of {counted(len(comparison.names), 'network')}"
     lead = " ".join(filter(None, [f"{sizes}, each over the layers with a fit.", comparison.sentence]))
+    if comparison.ranking is not None:
+        best, *others = (_labelled(line, comparison.names) for line in comparison.ranking.lines)
+        lead = f"{best}. {lead}"
+        parts.append(Notes(tuple(others)))
     about = settings_words(networks[0]) if networks else ""
     return Section("Networks side by side", lead, tuple(parts), about=about)
 
@@ -99,11 +101,7 @@ def _p(p: float) -> Shown:
 def _coverage(comparison: GradeComparison, networks: Sequence[Grades]) -> Table:
     """How much of each network was graded, and with which outcome."""
     columns = [Column("network"), Column("graded", "how much of it has a fit")]
-    labels = network_labels(comparison.names)
-    names = [
-        Shown(name, label if label == name else f"{label} ({name})")
-        for name, label in zip(comparison.names, labels, strict=True)
-    ]
+    names = [Shown(*pair) for pair in zip(comparison.names, network_labels(comparison.names), strict=True)]
     rows: list[tuple[Cell | Shown, ...]] = list(zip(names, comparison.coverage, strict=True))
     if len(networks) == len(rows):
         columns += [Column("verdicts"), Column("α by layer", "from the least to the largest")]
