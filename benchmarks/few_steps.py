@@ -374,8 +374,8 @@ all 10,000 test images of CIFAR-10. *signed*: `neuron=if:signed=true balance=mse
 `neuron=if balance=percentile`, not calibrated; *distilled*: `calibrate=distill`, which also trains all weights
 together towards the network on 3,000 training images without their labels. Thresholds and calibration see 512
 training images (mse: 256); the settings are the same for all networks and were chosen on training images only,
-though earlier settings of *signed* and *graded* had been run on the test images. Accuracies in per cent with 95 % Wilson intervals;
-differences to the network in points, paired, with 95 % intervals. Events are spikes of either sign and any size for
+though earlier settings of *signed* and *graded* had been run on the test images. Accuracies in per cent with
+95 % Wilson intervals; differences to the network in points, paired, with 95 % intervals. Events are spikes of either sign and any size for
 an image, *rate* events for each neuron and step. *Additions* are the accumulates of the spikes for each
 multiply–accumulate of the network, counted on the first 500 images. CPU seconds on one thread: conversion with
 thresholds and calibration, and the run of 10,000 images by the dense path of the engine."""
