@@ -368,17 +368,17 @@ def _order(case: Case) -> tuple[int, int, int]:
     return list(FILES).index(case.network), list(_SETTINGS).index(case.kind), case.steps
 
 
-_HEAD = """Pretrained networks, batch norm folded, constant input, converted without labels, on
-all 10,000 test images of CIFAR-10. *signed*: `neuron=if:signed=true balance=mse calibrate=weights`; *graded*:
-`neuron=graded:5 balance=percentile calibrate=weights`, from three steps on with six sizes (`graded:6`); *plain*:
-`neuron=if balance=percentile`, not calibrated; *distilled*: `calibrate=distill`, which also trains all weights
-together towards the network on 3,000 training images without their labels. Thresholds and calibration see 512
-training images (mse: 256); the settings are the same for all networks and were chosen on training images only,
-though earlier settings of *signed* and *graded* had been run on the test images. Accuracies in per cent with
-95 % Wilson intervals; differences to the network in points, paired, with 95 % intervals. Events are spikes of either sign and any size for
-an image, *rate* events for each neuron and step. *Additions* are the accumulates of the spikes for each
-multiply–accumulate of the network, counted on the first 500 images. CPU seconds on one thread: conversion with
-thresholds and calibration, and the run of 10,000 images by the dense path of the engine."""
+_HEAD = """Pretrained networks, batch norm folded, constant input, converted without labels, on all 10,000 test images
+of CIFAR-10. *signed*: `neuron=if:signed=true balance=mse calibrate=weights`; *graded*: `neuron=graded:5
+balance=percentile calibrate=weights`, from three steps on with six sizes (`graded:6`); *plain*: `neuron=if
+balance=percentile`, not calibrated; *distilled*: `calibrate=distill`, which also trains all weights together towards
+the network on 3,000 training images without their labels. Thresholds and calibration see 512 training images (mse:
+256); the settings are the same for all networks and were chosen on training images only, though earlier settings of
+*signed* and *graded* had been run on the test images. Accuracies in per cent with 95 % Wilson intervals; differences
+to the network in points, paired, with 95 % intervals. Events are spikes of either sign and any size for an image,
+*rate* events for each neuron and step. *Additions* are the accumulates of the spikes for each multiply–accumulate of
+the network, counted on the first 500 images. CPU seconds on one thread: conversion with thresholds and calibration,
+and the run of 10,000 images by the dense path of the engine."""
 _COLUMNS = [
     "| network | neurons | steps | its accuracy | spiking | difference | events | rate | additions | to convert, s | "
     "to run, s |",
