@@ -47,7 +47,11 @@ def test_help_does_not_wait_for_torch():
         (["transfer", "x.safetensors"], "Missing option '--data'"),
         (["inspect"], "Missing argument 'FILE'"),
         (["inspect", "x", "--colour"], "No such option"),
-        (["evaluate", "x", "--data", "digits", "--removed", "perhaps"], "--removed"),
+        (["evaluate", "x", "--data", "digits", "--removed", "perhaps"], "'--removed': 'perhaps' is not one of "),
+        (
+            ["spike", "x", "--data", "digits", "--for", "nri"],
+            "'--for': 'nri' is not one of 'nir'; did you mean 'nir'? (",
+        ),
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(run, words, message):

@@ -46,6 +46,10 @@ def test_what_is_missing_has_a_way_out(run, answers, monkeypatch):
         "pip install '.[nir]' in your clone of weightsmith, for spiking networks for other simulators"
         in listed["try_next"]
     )
+    rows = {row["package"]: row for row in listed["tables"][0]["rows"]}
+    assert (rows["nir"]["installed"], rows["scipy"]["installed"]) == ("missing", "missing")
+    assert rows["nir"]["needed for"] == "optional: spiking networks for other simulators"
+    assert rows["scipy"]["needed for"] == "everything"
 
 
 def test_an_illegal_instruction_ends_the_child_and_is_told(run, answers):

@@ -174,6 +174,28 @@ def test_training_goes_on_from_a_file_with_its_normalisation(run, tmp_path):
     assert report["record"]["history"]["rows"][0]["train_loss"] < before["history"]["rows"][0]["train_loss"]
 
 
+def test_fewer_classes_than_outputs_are_judged_as_they_were_learnt(run, tmp_path):
+    """Classes called 3 and 7, in a network without names: its first two outputs learn them, not those numbers."""
+    rows = "".join(f"{3 * (row % 2)},{row % 5},{'37'[row % 2]}\n" for row in range(60))
+    (tmp_path / "rows.csv").write_text(f"x,y,label\n{rows}")
+    ws.save(ws.networks.build("mlp:8", input_shape=(2,), classes=10, seed=0), tmp_path / "net.safetensors")
+    words = (
+        "train",
+        f"table:{tmp_path / 'rows.csv'},test=0.3",
+        "--network",
+        tmp_path / "net.safetensors",
+        "--epochs",
+        20,
+    )
+    answer = run(*words, "--out", tmp_path / "run", "--figures", "none", "--json", "--quiet")
+    assert answer.code == 0
+    assert "the data have 2 classes, the network 10 outputs" in answer.err
+    report = json.loads(answer.out)
+    assert report["test"]["accuracy"]["value"] == 1
+    assert report["test"]["classes"] == ["3", "7", *(f"output {number}" for number in range(2, 10))]
+    assert run("evaluate", tmp_path / "run", "--data", words[1]).code == 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

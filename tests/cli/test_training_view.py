@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import io
 import sys
 
@@ -23,6 +24,8 @@ def test_the_line_of_an_epoch():
     line = "epoch 3 of 5: loss 0.2500, accuracy 90.00 %, validation 0.5000, 80.00 %, rate 0.05, 1 min 05 s left"
     assert epoch_line(validated, 5, 65) == line
     assert epoch_line(row(), 5, None) == "epoch 3 of 5: loss 0.2500, accuracy 90.00 %, rate 0.05"
+    regression = dataclasses.replace(row(), train_accuracy=None, extra={"train_r2": -8.4891})
+    assert epoch_line(regression, 5, None) == "epoch 3 of 5: loss 0.2500, R² −848.91 %, rate 0.05"
 
 
 def test_plain_lines_one_per_epoch(capsys):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import pytest
@@ -39,6 +40,13 @@ def test_counts_in_long_hand():
     loss = torch.nn.functional.cross_entropy(SCORES, LABELS).item()
     assert result.loss == pytest.approx(loss)
     assert Evaluation.from_json(result.to_json()) == result
+
+
+def test_what_print_shows():
+    result = evaluate(Table(), (SCORES, LABELS))
+    assert str(result) == f"arrays: test accuracy 66.67% [30.00%, 90.32%], 4 of 6 rows, loss {result.loss:.3g}"
+    odd = dataclasses.replace(result, loss=None, not_finite=2)
+    assert str(odd).endswith("4 of 6 rows, 2 rows without a finite answer")
 
 
 def test_top5_counts_labels_among_the_five_best():

@@ -6,6 +6,7 @@ from torch import nn
 
 import weightsmith as ws
 from weightsmith.core.errors import DataMismatch
+from weightsmith.networks.card import Card, with_card
 from weightsmith.networks.running import memory_format_of, outputs_of, same_answers, undisturbed
 
 IMAGES = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -78,6 +79,23 @@ def test_a_failure_names_the_layer_and_leaves_no_hook_behind():
     with pytest.raises(DataMismatch, match=r"shape \(3, 8, 8\) \(1\.1 \(Linear\): mat1 and mat2"):
         outputs_of(network, IMAGES)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ((3, 12, 12), r"it takes \(3, 12, 12\) \(images in a folder: folder:PATH,size=12\)$"),
+        ((3, 6, 12), r"it takes \(3, 6, 12\) \(images in a folder: folder:PATH,size=\[6,12\]\)$"),
+        ((1, 12, 12), r"it takes \(1, 12, 12\)$"),
+        ((432,), r"it takes \(432,\)$"),
+        ((3, 8, 8), "give rows of the shape that it takes$"),  # its card is wrong
+        ((), "give rows of the shape that it takes$"),
+    ],
+)
+def test_a_failure_says_which_shape_the_network_takes(stated, message):
+    network = with_card(nn.Sequential(nn.Flatten(), nn.Linear(432, 2)), Card(input_shape=stated)).eval()
+    with pytest.raises(DataMismatch, match=message):
+        outputs_of(network, IMAGES)
 
 
 @pytest.mark.parametrize("kind", [AttributeError, KeyError, ZeroDivisionError, AssertionError])

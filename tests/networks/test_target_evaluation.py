@@ -44,6 +44,14 @@ def test_errors_are_those_of_scikit_learn_in_the_units_of_the_data():
     assert ws.evaluate(network, turned).r2.value == pytest.approx(found.r2.value)
 
 
+def test_what_print_shows():
+    y = torch.tensor([[1.0], [2.0], [3.0]])
+    found = ws.evaluate(answering(), Data("d", test=Split(-y, y), classes=("price",)))
+    low, high = (f"{number:.3g}".replace("-", "−") for number in (found.r2.low, found.r2.high))
+    assert str(found) == f"d: test R² −27 [{low}, {high}], 3 rows, RMSE of price 4.32"
+    assert str(dataclasses.replace(found, values=found.values * 5)).endswith("price 4.32, price 4.32, price 4.32 …")
+
+
 def test_the_interval_of_the_error_covers_in_about_95_of_100_cases():
     covered = 0
     for _ in range(200):

@@ -70,6 +70,7 @@ def test_a_stdout_without_encoding_shows_ascii(monkeypatch):
 def test_the_ends_of_a_curve_are_numbers_that_exist():
     assert first_to_last([None, 0.5, math.nan, 0.25, None]) == "0.5000 → 0.2500"
     assert first_to_last([1.5], "{:.1f}") == "1.5 → 1.5"
+    assert first_to_last([-8.5, 0.5], "{:.1%}") == "−850.0% → 50.0%"
     assert first_to_last([None]) == ""
 
 

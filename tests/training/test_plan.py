@@ -368,8 +368,10 @@ def test_the_plan_copies_the_network_and_leaves_modes_and_layout_of_the_given_on
         (("a", "b", "c"), (), ("a", "b", "c")),
         (("a", "b", "c"), ("x", "y", "z"), ("a", "b", "c")),
         (("x", "y"), ("x", "y", "z"), ("x", "y", "z")),
-        (("a", "b"), ("x", "y", "z"), ()),
-        (("a", "b"), (), ()),
+        (("a", "b"), ("x", "y", "z"), ("a", "b", "output 2")),
+        (("a", "b"), (), ("a", "b", "output 2")),
+        (("x", "z"), ("x", "y", "z"), ("x", "z", "output 2")),  # z was learnt by the second output
+        (("a", "b", "c", "d"), (), ()),
         ((), ("x", "y", "z"), ("x", "y", "z")),
     ],
 )

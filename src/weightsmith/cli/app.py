@@ -6,7 +6,9 @@ refused · 130 interrupted.
 
 from __future__ import annotations
 
+import difflib
 import io
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -90,12 +92,26 @@ for _command in (
 _INTERRUPTED = 130
 # click's UsageError, reached through typer: some releases of typer bundle their own click.
 _UsageError: Any = typer.BadParameter.__base__
+_NOT_A_CHOICE = re.compile(r"(?:Value error, )?('([^']*)' is not one of (.*))\.$")
 
 
 def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"weightsmith {__version__}")
         raise typer.Exit
+
+
+def _in_our_words(message: str) -> str:
+    """Typer's message; one on a word that is not among the choices ends with the nearest of them.
+
+    >>> _in_our_words("Invalid value for '--for': Value error, 'nri' is not one of 'nir'.")
+    "Invalid value for '--for': 'nri' is not one of 'nir'; did you mean 'nir'?"
+    """
+    found = _NOT_A_CHOICE.search(message)
+    if found is None:
+        return message
+    near = difflib.get_close_matches(found[2].lower(), re.findall(r"'([^']*)'", found[3]), n=1, cutoff=0.5)
+    return message[: found.start()] + found[1] + (f"; did you mean {near[0]!r}?" if near else "")
 
 
 @app.callback()
@@ -124,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code = app(words, standalone_mode=False, prog_name="weightsmith")
     except _UsageError as error:
         where = error.ctx.command_path if error.ctx else "weightsmith"
-        say_error(f"{error.format_message()} (see {where} --help)")
+        say_error(f"{_in_our_words(error.format_message())} (see {where} --help)")
         code = 2
     except SystemExit as ended:  # raised by typer when the reader, such as head, closes the pipe
         code = 0 if isinstance(ended.__context__, BrokenPipeError) else ended.code

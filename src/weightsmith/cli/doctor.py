@@ -122,7 +122,8 @@ def _table(packages: list[_Package]) -> Table:
 
     columns = (Column("package"), Column("installed"), Column("required", spare=1), Column("needed for"))
     rows = tuple(
-        (p.name, p.version or "missing", p.asked or "any", _EXTRAS.get(p.extra, "everything")) for p in packages
+        (p.name, p.version or "missing", p.asked or "any", f"optional: {_EXTRAS[p.extra]}" if p.extra else "everything")
+        for p in packages
     )
     return Table("Packages", columns, rows)
 

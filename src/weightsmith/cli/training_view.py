@@ -49,7 +49,7 @@ def epoch_line(row: EpochRow, epochs: int, left: float | None) -> str:
     parts.append(f"rate {row.rate:.4g}")
     if left:
         parts.append(f"{time_text(left)} left")
-    return f"epoch {row.epoch} of {epochs}: {', '.join(parts)}"
+    return f"epoch {row.epoch} of {epochs}: {', '.join(parts)}".replace(" -", " −")
 
 
 class _Last:

@@ -60,6 +60,16 @@ class Evaluation(Record):
     notes: tuple[str, ...]
     origin: Origin
 
+    def __str__(self) -> str:
+        """One line: data, split, accuracy with its interval, loss."""
+        found = self.accuracy
+        loss = "" if self.loss is None else f", loss {self.loss:.3g}"
+        strange = f", {self.not_finite:,} rows without a finite answer" if self.not_finite else ""
+        return (
+            f"{self.data}: {self.split} accuracy {found.value:.2%} [{found.low:.2%}, {found.high:.2%}], "
+            f"{self.correct:,} of {self.images:,} rows{loss}{strange}"
+        )
+
     @property
     def score(self) -> Interval:
         """The number by which networks are compared: the accuracy, for a regression R²."""

@@ -157,7 +157,10 @@ def _rebuild(card: Card, weights: Weights) -> nn.Module:
             f"{path}: is built by your own code; allow it with --network {card.factory} beside the file (to train "
             f"it further: --factory {card.factory}), in Python with load(…, network={card.factory!r})"
         )
-    raise UsageError(f"{path}: does not say how to build its network; give it with --network package.module:function")
+    raise UsageError(
+        f"{path}: does not say how to build its network; give it with --network package.module:function, in Python "
+        "with load(…, network=SmallNet), your class or function that builds it"
+    )
 
 
 @torch.no_grad()

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from weightsmith.core.errors import DataMismatch, WeightsmithError
+from weightsmith.networks.card import card_of
 
 __all__ = [
     "FAILURES",
@@ -77,8 +78,19 @@ def cannot_take(network: nn.Module, inputs: Tensor, error: Exception) -> DataMis
         found = "" if most is None else f"; the largest token is {most}, so an embedding needs {most + 1} rows"
         return DataMismatch(f"the network cannot take these inputs ({layer}: {reason}){found}")
     return DataMismatch(
-        f"the network cannot take inputs of shape {shape} ({layer}: {reason}); give rows of the shape that it takes"
+        f"the network cannot take inputs of shape {shape} ({layer}: {reason}); {_way_out(network, shape)}"
     )
+
+
+def _way_out(network: nn.Module, given: tuple[int, ...]) -> str:
+    """The shape that the card states, if it is another; for images, how a folder is read in that size."""
+    taken = card_of(network).input_shape
+    if taken in ((), given):
+        return "give rows of the shape that it takes"
+    if len(taken) != 3 or len(given) != 3 or taken[0] != given[0]:
+        return f"it takes {taken}"
+    size = taken[1] if taken[1] == taken[2] else f"[{taken[1]},{taken[2]}]"
+    return f"it takes {taken} (images in a folder: folder:PATH,size={size})"
 
 
 @torch.no_grad()

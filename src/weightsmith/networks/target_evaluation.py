@@ -23,6 +23,7 @@ from weightsmith.networks.evaluation import Evaluation
 __all__ = ["LabelEvaluation", "RegressionEvaluation", "ValueErrors", "label_evaluation", "regression_evaluation"]
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_TOLD = 3  # values whose errors a line names
 _POINTS = 400  # rows kept for a figure of residuals
 
 
@@ -76,6 +77,13 @@ class RegressionEvaluation(Record):
     normalisation: str
     notes: tuple[str, ...]
     origin: Origin
+
+    def __str__(self) -> str:
+        """One line: data, split, R² with its interval, and the root mean squared errors."""
+        found = f"{self.r2.value:.3g} [{self.r2.low:.3g}, {self.r2.high:.3g}]".replace("-", "−")
+        errors = ", ".join(f"{each.name} {each.rmse.value:.3g}" for each in self.values[:_TOLD])
+        more = " …" if len(self.values) > _TOLD else ""
+        return f"{self.data}: {self.split} R² {found}, {self.images:,} rows, RMSE of {errors}{more}"
 
     @property
     def score(self) -> Interval:

@@ -45,7 +45,7 @@ def spark(values: Sequence[float | None], width: int, *, ascii_only: bool | None
 def first_to_last(values: Sequence[float | None], shown: str = "{:.4f}") -> str:
     """``0.9012 → 0.1834``: the first and the last finite number."""
     known = [value for value in values if value is not None and math.isfinite(value)]
-    return " → ".join(shown.format(value) for value in (known[0], known[-1])) if known else ""
+    return " → ".join(shown.format(value) for value in (known[0], known[-1])).replace("-", "−") if known else ""
 
 
 def spectrum_spark(eigenvalues: NDArray[np.float64], width: int, *, ascii_only: bool | None = None) -> str:

@@ -261,10 +261,12 @@ def _with_validation(data: Data, settings: Settings) -> tuple[Data, tuple[str, .
 def _fitting(card: Card, data: Data, outputs: int) -> Card:
     """The card with the shape of the inputs and the class names of the outputs.
 
-    The card's names stay if the data have none or agree; else the data's names are used, if their number fits.
+    The card's names stay if the data have none or agree; else the data's names are used. Labels count from the first
+    output, so further outputs are numbered.
     """
     nameless = data.name == NAMELESS or not data.classes
-    names = data.classes if len(data.classes) == outputs else ()
+    spare = tuple(f"output {number}" for number in range(len(data.classes), outputs))
+    names = () if len(data.classes) > outputs or (spare and nameless) else (*data.classes, *spare)
     if len(card.classes) == outputs and (nameless or card.classes[: len(data.classes)] == data.classes):
         names = card.classes
     return dataclasses.replace(card, input_shape=card.input_shape or data.input_shape, classes=names)

@@ -31,6 +31,14 @@ def test_every_type_reads_back(dtype, tmp_path):
     assert torch.equal(read, values.to(read.dtype))
 
 
+@pytest.mark.parametrize("kept", [20, -4])
+def test_a_cut_off_file_names_the_way_out(kept, tmp_path):
+    save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors")
+    (tmp_path / "m.safetensors").write_bytes((tmp_path / "m.safetensors").read_bytes()[:kept])
+    with pytest.raises(FileRefused, match=r"cut.*; copy or download it again$"):
+        SafetensorsWeights(tmp_path / "m.safetensors")
+
+
 def test_entries_stand_in_file_order_with_metadata(tmp_path):
     header = {
         "__metadata__": {"made by": "hand"},

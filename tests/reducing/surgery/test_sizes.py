@@ -98,6 +98,15 @@ def test_text_forms() -> None:
     assert Target.parse("macs:0.25") == Macs(0.25)
 
 
+def test_a_share_may_be_given_in_per_cent() -> None:
+    assert Target.parse("params:50%") == Target.parse("params:keep=50%") == Params(0.5)
+    assert str(Target.parse("macs:12.5%,multiple=8")) == "macs:0.125,multiple=8"
+    with pytest.raises(OptionError, match=r"keep must be < 1, not 1\.5"):
+        Target.parse("params:150%")
+    with pytest.raises(OptionError, match=r"unknown target '50%' .*; for example params:0\.5 or macs:50%"):
+        Target.parse("50%")
+
+
 @pytest.mark.parametrize("multiple", [2, 4])
 def test_sites_keep_multiples_where_asked(multiple: int) -> None:
     whole, x = network("mlp"), inputs("mlp", 2)

@@ -30,7 +30,8 @@ def test_a_regression_is_told_with_its_errors_and_residuals():
 
 def test_answers_worse_than_the_mean_are_to_be_looked_at():
     section = describe(ws.evaluate(nn.Identity(), (X, -X.numpy())), "net")
-    assert "worse than the mean" in section.look_at[0]
+    assert "worse than the mean of these rows (R² −" in section.look_at[0]
+    assert "-" not in section.chips[0][1]
 
 
 def test_labels_have_recall_precision_and_what_is_right_without_them():

@@ -102,6 +102,14 @@ def test_the_file_fires_as_the_network_and_comes_back_the_same(tmp_path, neuron,
     np.testing.assert_allclose(run_drive(given_, vector.drive).scores, vector.scores, atol=1e-5)
 
 
+def test_what_print_shows(tmp_path):
+    export = dataclasses.replace(export_nir(network(), tmp_path / "n.nir"), notes=("one", "two"))
+    line, *notes = str(export).splitlines()
+    assert line.startswith("n.nir: 9 nodes, neuron if:reset=hard; n.vector.npz: ")
+    assert line.endswith(f" images, {export.steps} steps, {sum(export.spikes.values()):,} spikes")
+    assert notes == ["one", "two"]
+
+
 def test_only_what_all_importers_read_is_written(tmp_path):
     export = export_nir(network(), tmp_path / "n.nir")
     graph = read_graph(tmp_path / "n.nir")

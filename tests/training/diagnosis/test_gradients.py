@@ -30,6 +30,10 @@ def test_records_go_through_json_exactly():
     assert '"health": "not finite"' in found.to_json()
 
 
+def test_print_shows_the_sentence():
+    assert str(diagnosis()) == "so"
+
+
 def test_a_number_that_is_none_is_refused():
     layer = LayerGradients("a", (float("nan"),), (0.0,), Health.HEALTHY, "")
     with pytest.raises(UsageError, match="finite numbers or None"):

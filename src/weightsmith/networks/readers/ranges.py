@@ -14,7 +14,10 @@ from torch import Tensor
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import reading
 
-__all__ = ["file_size", "inside", "read_bytes", "read_json", "read_tensor", "shown"]
+__all__ = ["AGAIN", "file_size", "inside", "read_bytes", "read_json", "read_tensor", "shown"]
+
+AGAIN = "copy or download it again"
+"""The way out for a file that is damaged or cut off."""
 
 _MOST_JSON = 100 << 20
 

@@ -19,7 +19,7 @@ from weightsmith.core.errors import FileRefused
 from weightsmith.core.memory import bytes_text, free_memory
 from weightsmith.core.storage import reading
 from weightsmith.networks.layers.forms import Form
-from weightsmith.networks.readers.ranges import file_size, read_bytes, read_json, read_tensor, shown
+from weightsmith.networks.readers.ranges import AGAIN, file_size, read_bytes, read_json, read_tensor, shown
 from weightsmith.networks.sealed import KINDS, check_seal, is_sealed
 from weightsmith.networks.weights import Entry, LeftOut, Weights
 
@@ -112,7 +112,7 @@ def _header_length(path: Path) -> int:
     if header > _MOST_HEADER:
         raise FileRefused(path, f"is not a safetensors file: it claims a header of {header:,} bytes")
     if 8 + header > length:
-        raise FileRefused(path, f"is cut short: a header of {header:,} bytes in a file of {length:,}")
+        raise FileRefused(path, f"is cut short: a header of {header:,} bytes in a file of {length:,}; {AGAIN}")
     return header
 
 
@@ -128,4 +128,4 @@ def _opened(path: Path) -> Iterator[Any]:
         raise FileRefused(path, f"needs {size} of memory to be mapped, but {free} are free") from error
     except SafetensorError as error:
         reason = str(error).removeprefix("Error while deserializing header: ")
-        raise FileRefused(path, f"is a damaged or cut-off safetensors file ({shown(reason)})") from error
+        raise FileRefused(path, f"is a damaged or cut-off safetensors file ({shown(reason)}); {AGAIN}") from error

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from weightsmith.core.errors import FileRefused
 from weightsmith.core.storage import DAMAGED_ZIP, reading
-from weightsmith.networks.readers.ranges import file_size, read_bytes, shown
+from weightsmith.networks.readers.ranges import AGAIN, file_size, read_bytes, shown
 
 __all__ = ["Member", "read_directory", "read_member"]
 
@@ -47,7 +47,7 @@ def read_directory(path: Path) -> dict[str, Member]:
             with path.open("rb") as file:
                 members = [_member(path, file, info) for info in infos]
     except DAMAGED_ZIP as error:
-        raise FileRefused(path, "is a damaged or cut-off zip archive") from error
+        raise FileRefused(path, f"is a damaged or cut-off zip archive; {AGAIN}") from error
     seen: set[str] = set()
     for member in members:
         # Compared without case, because torch's reader finds members that way.
@@ -100,7 +100,7 @@ def _check_layout(path: Path, members: list[Member], length: int) -> None:
             raise FileRefused(path, f"{shown(member.name)} overlaps the member before it")
         end = member.offset + member.packed
         if end > length:
-            raise FileRefused(path, f"is cut short: {shown(member.name)} ends at {end:,} of {length:,} bytes")
+            raise FileRefused(path, f"is cut short: {shown(member.name)} ends at {end:,} of {length:,} bytes; {AGAIN}")
     total = sum(member.size for member in members)
     if total > max(_ALWAYS_ALLOWED, _MOST_EXPANSION * length):
         raise FileRefused(path, f"expands {total / length:,.0f}× to {total / 1e9:,.1f} GB")
@@ -117,13 +117,13 @@ def _check_directory_size(path: Path, length: int) -> None:
 def _claimed_sizes(path: Path, tail: bytes, length: int) -> Iterator[int]:
     begin = tail.rfind(b"PK\x05\x06")
     if begin < 0 or len(tail) < begin + 22:
-        raise FileRefused(path, "is a damaged or cut-off zip archive")
+        raise FileRefused(path, f"is a damaged or cut-off zip archive; {AGAIN}")
     size = int.from_bytes(tail[begin + 12 : begin + 16], "little")
     locator = tail[max(0, begin - 20) : begin]
     if locator.startswith(b"PK\x06\x07"):
         where = int.from_bytes(locator[8:16], "little")
         if where + 56 > length:
-            raise FileRefused(path, "is a damaged or cut-off zip archive")
+            raise FileRefused(path, f"is a damaged or cut-off zip archive; {AGAIN}")
         yield int.from_bytes(read_bytes(path, where, 56)[40:48], "little")
     if size != 0xFFFFFFFF:
         yield size

@@ -17,12 +17,13 @@ import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 from torch import Tensor, nn
 
-from weightsmith.core.errors import UsageError
+from weightsmith.core.errors import OptionError, UnknownName, UsageError
 from weightsmith.core.options import Option, param
+from weightsmith.core.text import read_share
 from weightsmith.networks.layer_plan import LayerPlan
 from weightsmith.networks.operations import count_operations
 from weightsmith.reducing.surgery.sites import Site
@@ -33,10 +34,23 @@ Measure = Literal["params", "macs"]
 
 
 class Target(Option, family="target"):
-    """How large the reduced network may be, as a share of the original size."""
+    """How large the reduced network may be, as a share of the original size: ``0.5`` or ``"50%"``."""
 
     keep: float = param(gt=0, lt=1, doc="share that may be kept")
     multiple: int = param(default=1, ge=1, doc="sites keep multiples of this; processors are fastest at 8 or 16")
+
+    def __post_init__(self) -> None:
+        if str(self.keep).endswith("%"):
+            object.__setattr__(self, "keep", read_share(self.keep))
+        super().__post_init__()
+
+    @classmethod
+    def member(cls, name: str) -> type[Self]:
+        """The member class called ``name``; the error has an example."""
+        try:
+            return super().member(name)
+        except UnknownName as error:
+            raise OptionError(f"{error}; for example params:0.5 or macs:50%") from None
 
     @property
     @abstractmethod

@@ -43,10 +43,10 @@ _NARROW = 2.0  # points: the width of an accuracy's interval below which a secon
 def percent(share: float | None) -> str:
     """A share as a percentage.
 
-    >>> percent(0.89722), percent(None)
-    ('89.7 %', '–')
+    >>> percent(0.89722), percent(None), percent(-8.4891)
+    ('89.7 %', '–', '−848.9 %')
     """
-    return "–" if share is None else f"{100 * share:.1f} %"
+    return "–" if share is None else f"{100 * share:.1f} %".replace("-", "−")
 
 
 def percent_within(interval: Interval) -> str:
@@ -60,7 +60,7 @@ def percent_within(interval: Interval) -> str:
     value, low, high = (
         f"{100 * each:.{_decimals(interval)}f}" for each in (interval.value, interval.low, interval.high)
     )
-    return f"{value} % [{low}, {high}]"
+    return f"{value} % [{low}, {high}]".replace("-", "−")
 
 
 def accuracy(interval: Interval, images: int, split: str) -> str:

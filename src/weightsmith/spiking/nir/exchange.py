@@ -68,6 +68,14 @@ class NirExport(Record):
     before: dict[str, int]
     sha256: str
 
+    def __str__(self) -> str:
+        """One line: the file and its test vector; then the notes."""
+        line = (
+            f"{self.file}: {len(self.nodes)} nodes, neuron {self.neuron}; {self.vector}: "
+            f"{self.images:,} images, {self.steps} steps, {sum(self.spikes.values()):,} spikes"
+        )
+        return "\n".join([line, *self.notes])
+
 
 def write_nir(network: SpikingNetwork, path: Path, drive: Drive, *, sumpool: bool, rounding: int | None) -> NirExport:
     """Write ``network`` and the test vector of its answers to ``drive``."""

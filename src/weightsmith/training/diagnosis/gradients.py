@@ -147,3 +147,6 @@ class GradientDiagnosis(Record):
     reference: str | None
     health: Health
     sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
