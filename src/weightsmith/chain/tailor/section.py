@@ -17,7 +17,6 @@ from weightsmith.chain.tailor.findings import advice, amount_text, concerns, not
 from weightsmith.chain.tailor.judging import Judgement
 from weightsmith.chain.tailor.limits import missed_text
 from weightsmith.chain.tailor.results import Tailored, TailorRecord, Verdict
-from weightsmith.core.statistics import Interval
 from weightsmith.networks.family import short_digest
 from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Part, Section, Shown, Table
 from weightsmith.reporting.sections._known_networks import Judged, KnownNetwork
@@ -206,11 +205,10 @@ def _networks(record: TailorRecord) -> Table:
         Column("energy", "share of the float32 network’s", numeric=True),
         Column("limits", "the limits it misses"),
     )
-    whole = record.candidates[0]
-    rows = [_network_row(record, "original", whole, None, record.whole)]
+    rows = [_network_row(record, "original", record.candidates[0], record.original)]
     for number, (candidate, judged) in enumerate(taken_and_rivals(record)):
         name = f"{candidate} (taken)" if number == 0 else str(candidate)
-        rows.append(_network_row(record, name, candidate, judged, None if judged is None else judged.accuracy))
+        rows.append(_network_row(record, name, candidate, judged))
     caption = (
         f"Accuracies on {counted(record.judging.rows, 'row')} ({record.judging.split}) with 95 % Wilson intervals; "
         "only candidates that could be chosen were judged. Energy counts arithmetic, relative to the float32 network."
@@ -219,27 +217,27 @@ def _networks(record: TailorRecord) -> Table:
 
 
 def _network_row(
-    record: TailorRecord, name: str, candidate: Candidate, judged: Judgement | None, right: Interval | None
+    record: TailorRecord, name: str, candidate: Candidate, judged: Judgement | None
 ) -> tuple[Cell | Shown, ...]:
     shares = shares_of(record, candidate, judged)
     missed = candidate.excess(record.limits) if judged is None else judged.missed
     return (
         name,
-        None if right is None else Shown(right.value, percent_within(right)),
-        None if judged is None else Shown(judged.cost.difference, points(judged.cost.difference)),
+        None if judged is None else Shown(judged.accuracy.value, percent_within(judged.accuracy)),
+        None if judged is None or name == "original" else Shown(judged.cost.difference, points(judged.cost.difference)),
         Shown(candidate.share, percent(candidate.share)),
         *(
             Shown(shares[word], percent(shares[word])) if word in shares else None
             for word in ("parameters", "operations", "bytes", "energy")
         ),
-        _standing(record, candidate, judged, missed),
+        _standing(record, judged, missed),
     )
 
 
-def _standing(record: TailorRecord, candidate: Candidate, judged: Judgement | None, missed: dict[str, float]) -> str:
+def _standing(record: TailorRecord, judged: Judgement | None, missed: dict[str, float]) -> str:
     if missed:
         return f"misses {missed_text(missed)}"
-    if judged is None and record.limits.limits_accuracy and candidate.kind != "whole":
+    if judged is None and record.limits.limits_accuracy:
         return "accuracy not judged"
     return "within" if judged is None or judged.holds(record.margin) else "within by the estimate"
 
