@@ -1,9 +1,19 @@
 from __future__ import annotations
 
 import pytest
+from torch import Tensor, nn
 
 import weightsmith as ws
 from weightsmith.chain.tailor.findings import advice, notes
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.out = nn.LSTM(8, 4, batch_first=True), nn.Linear(4, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.lstm(x.reshape(-1, 8, 8))[0][:, -1])
 
 
 def found(network, **limits):
@@ -28,3 +38,11 @@ def test_an_accuracy_that_the_original_has_can_be_met_without_the_other_limits(d
 @pytest.mark.parametrize("limits", [{"params": "50%", "accuracy": -50}, {"bytes": "30%"}])
 def test_limits_that_are_met_need_no_advice(digits_mlp, limits):
     assert list(advice(found(digits_mlp, **limits), kept=True)) == []
+
+
+def test_a_network_that_cannot_be_cut_is_said_with_the_reason():
+    record = found(Recurrent(), params="50%")
+    told = " ".join(line for part in notes(record) for line in part.lines)
+    assert "has less than all of the parameters: nothing can be removed from this network: lstm.weight" in told
+    assert "would be enough" not in told
+    assert list(advice(record, kept=True)) == []

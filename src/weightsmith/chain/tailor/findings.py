@@ -47,6 +47,10 @@ def notes(record: TailorRecord) -> list[Notes]:
 
 def _relaxed(record: TailorRecord, found: Relaxation) -> str:
     word, candidate = WORDS.get(found.limit, found.limit), record.candidates[found.candidate]
+    whole = whole_cost(record, found.limit)
+    if whole is not None and found.to >= whole:
+        reasons = dict.fromkeys(reason for way, reason in record.refused.items() if way.startswith("cut"))
+        return f"No network tried has less than all of the {word}" + (f": {'; '.join(reasons)}." if reasons else ".")
     needed = f"{word} of {amount_text(record, found.limit, found.to)} would be enough"
     if not record.limits.limits_accuracy:
         return f"{needed}: {candidate}."
