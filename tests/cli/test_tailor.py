@@ -117,6 +117,19 @@ def test_an_int8_network_is_evaluated_from_its_folder(run, trained, tmp_path):
     assert printed.code == 0, printed.err
 
 
+def test_the_onnx_file_of_an_int8_network_is_among_the_files(run, trained, tmp_path):
+    pytest.importorskip("onnxruntime")
+    for limit, before in (
+        ("30%", "the class of the original network on "),
+        ("15%", "cut network before rounding, not"),
+    ):
+        answer = run("tailor", trained, "--bytes", limit, *QUICK, "--out", tmp_path / limit, "--json")
+        assert answer.code == 0, answer.err
+        found = json.loads(answer.out)
+        assert str(tmp_path / limit / "network-int8.onnx") in found["files"]
+        assert before in found["record"]["notes"][-1]
+
+
 def test_a_budget_says_what_was_not_tried(run, trained):
     answer = run("tailor", trained, "--params", 0.4, *QUICK, "--budget", "1e-9s")
     assert answer.code == 1
