@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import weightsmith as ws
+from weightsmith.networks.rounding import to_int8
 from weightsmith.reporting.describe import describe
 
 
@@ -48,3 +49,13 @@ def test_what_is_broken_must_be_looked_at(found):
 def test_the_same_weights_are_said_so(found):
     same = dataclasses.replace(found, b=dataclasses.replace(found.b, network=found.a.network), accuracy=None)
     assert describe(same).lead == "Both have the same weights."
+
+
+def test_layers_that_cannot_be_compared_are_said_with_the_reason():
+    plain = ws.networks.mlp(64, 12, 10, seed=0)
+    rounded = to_int8(plain, torch.rand(8, 64))
+    found = ws.diff(plain, rounded, evidence="none", latency=False)
+    lead = describe(found).lead
+    assert lead.startswith("No layers could be compared: the weights of ")
+    assert "are 8-bit integers, which are not compared layer by layer" in lead
+    assert "no layers could be compared" in str(found)
