@@ -51,6 +51,15 @@ def test_the_same_weights_are_said_so(found):
     assert describe(same).lead == "Both have the same weights."
 
 
+def test_macs_and_energy_say_what_they_count_where_there_is_padding():
+    a, b = (ws.networks.Architecture.parse(f"cnn:{units},input_shape=[1,8,8],classes=10").build() for units in (4, 6))
+    found = ws.diff(a, b, "digits", test_rows=20, evidence="none", latency=False)
+    how = {row[""]: row["how"] for row in describe(found)["Size and cost"].to_rows()}
+    assert how["MACs"] == "those with zeros of the padding or of the weights included"
+    assert f"A: {found.a.connections:,} MACs × price: those with zeros of the padding" in how["energy"]
+    assert found.a.picojoules == pytest.approx(4.6 * found.a.connections)
+
+
 def test_layers_that_cannot_be_compared_are_said_with_the_reason():
     plain = ws.networks.mlp(64, 12, 10, seed=0)
     rounded = to_int8(plain, torch.rand(8, 64))

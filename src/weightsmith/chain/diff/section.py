@@ -125,7 +125,7 @@ def _totals(found: NetworkDiff) -> Table:
     a, b = found.a, found.b
     rows = [
         _total("parameters", a.parameters, b.parameters, _count),
-        _total("MACs", a.macs, b.macs, _count),
+        _total("MACs", a.macs, b.macs, _count, _padded(a, b)),
         _total("file", a.file_bytes, b.file_bytes, lambda size: bytes_text(int(size))),
     ]
     if a.picojoules is not None or b.picojoules is not None:
@@ -144,6 +144,11 @@ def _totals(found: NetworkDiff) -> Table:
         Column("how", "the basis of the number", spare=1),
     )
     return Table("Size and cost", columns, tuple(rows), file="totals.csv")
+
+
+def _padded(a: NetworkFacts, b: NetworkFacts) -> str:
+    differ = any(each.connections not in (None, each.macs) for each in (a, b))
+    return "those with zeros of the padding or of the weights included" if differ else ""
 
 
 def _total(
