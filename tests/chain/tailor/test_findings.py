@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from torch import Tensor, nn
 
@@ -16,8 +18,8 @@ class Recurrent(nn.Module):
         return self.out(self.lstm(x.reshape(-1, 8, 8))[0][:, -1])
 
 
-def found(network, **limits):
-    return ws.tailor(network, "digits", rows=100, test_rows=100, **limits).record
+def found(network, rows=100, **limits):
+    return ws.tailor(network, "digits", rows=rows, test_rows=100, **limits).record
 
 
 def test_limits_that_exclude_each_other_are_named_with_what_the_others_allow(digits_mlp):
@@ -33,6 +35,19 @@ def test_limits_that_exclude_each_other_are_named_with_what_the_others_allow(dig
 
 def test_an_accuracy_that_the_original_has_can_be_met_without_the_other_limits(digits_mlp):
     assert list(advice(found(digits_mlp, params="1%", accuracy=60), kept=True))[-1].startswith("without --params: ")
+
+
+def test_the_accuracy_of_a_distilled_network_is_advised_only_where_it_would_be_distilled_again(digits_mlp):
+    record = found(digits_mlp, rows=300, params="8%", accuracy=98)
+    assert record.best.way.cut.recover
+    before = next(
+        each for each in record.candidates if each.way.cut == dataclasses.replace(record.best.way.cut, recover=None)
+    )
+    for correct, advised in ((before.images, False), (0, True)):
+        other = dataclasses.replace(before, correct=correct)
+        candidates = tuple(other if each is before else each for each in record.candidates)
+        told = " ".join(advice(dataclasses.replace(record, candidates=candidates), kept=True))
+        assert ("all limits together" in told) == advised
 
 
 @pytest.mark.parametrize("limits", [{"params": "50%", "accuracy": -50}, {"bytes": "30%"}])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 
 from weightsmith.chain.tailor.choosing import LimitStatus, Relaxation, needed_energy
 from weightsmith.chain.tailor.drawing import WORDS, whole_cost
 from weightsmith.chain.tailor.judging import Judgement
-from weightsmith.chain.tailor.limits import missed_text
+from weightsmith.chain.tailor.limits import Wanted, missed_text
 from weightsmith.chain.tailor.results import TailorRecord, Verdict
 from weightsmith.reporting.parts import Notes
 from weightsmith.reporting.sections._wording import bytes_text, conclusion, energy_text, percent
@@ -100,7 +101,7 @@ def _attainable(record: TailorRecord) -> Iterator[str]:
     """Limits that can be met together: those of the nearest network, and the accuracy without limits on costs."""
     original, costs = record.original, _typed_costs(record)
     accuracy = "" if _accurate(record, record.judged) else _typed_accuracy(record, record.judged)
-    if record.best.kind != "whole" and costs is not None and accuracy is not None:
+    if record.best.kind != "whole" and costs is not None and accuracy is not None and _is_repeated(record, accuracy):
         yield f"{costs} {accuracy}".strip() + ": what the nearest network meets, all limits together"
     if record.settings.get("spiking"):
         return  # the original network may not be taken
@@ -113,6 +114,18 @@ def _attainable(record: TailorRecord) -> Iterator[str]:
             f"{accuracy}{f' without {without}' if without else ''}: a lower limit, as the original network has an "
             f"accuracy of {percent(record.whole.value)}"
         )
+
+
+def _is_repeated(record: TailorRecord, accuracy: str) -> bool:
+    """Whether a search with this option takes the same network: it distils only where the limit needs it."""
+    cut = record.best.way.cut
+    if cut is None or not cut.recover or not accuracy:
+        return True
+    before = dataclasses.replace(record.best.way, cut=dataclasses.replace(cut, recover=None))
+    found = next((each for each in record.candidates if each.way == before), None)
+    limit = Wanted.read(accuracy.split()[1])
+    allowed = 1 - limit.accuracy if limit.accuracy is not None else limit.points or 0.0
+    return found is not None and 1 - found.share > allowed + 1e-9
 
 
 def _accurate(record: TailorRecord, judged: Judgement) -> bool:
