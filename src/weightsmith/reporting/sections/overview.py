@@ -245,7 +245,8 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
         Column("ACs", "accumulates per image, of spiking networks", numeric=True, spare=2),
         Column(
             "energy",
-            "per image, without MACs with zeros of the padding; ≈: not counted in a run, but at the default price",
+            "per image, without MACs with zeros of the padding; ≈: not counted in a run, but at the default price "
+            "(reductions of older versions: with the padding)",
             numeric=True,
         ),
         Column("images", "that the accuracy was measured on", numeric=True, spare=5),
