@@ -56,6 +56,14 @@ def test_with_data_both_answer_the_same_rows(run, pair):
     assert "time" not in run("diff", *pair, "--data", "digits", "--evidence", "none", "-q", "--no-latency").out
 
 
+def test_a_quiet_call_still_says_why_a_number_is_missing(run, pair, tmp_path):
+    other = ws.save(ws.networks.mlp(5, 4, 10), tmp_path / "other.safetensors")
+    answer = run("diff", pair[0], other, "--data", "digits", "--test-rows", 20, "--evidence", "none", "--quiet")
+    assert "accuracy of B  –" in answer.out
+    assert "accuracy" in answer.out[answer.out.index("note  ") :]
+    assert answer.err == ""
+
+
 @pytest.mark.parametrize("columns", ["60", "100", "200"])
 def test_a_layer_takes_one_line_however_narrow_the_terminal(pair, monkeypatch, capsys, columns):
     monkeypatch.setenv("COLUMNS", columns)
@@ -159,7 +167,8 @@ def test_networks_of_ones_own_are_compared_with_network(run, tmp_path, monkeypat
     answer = run(*words)
     notes = [line for line in answer.out.splitlines() if line.startswith("note")]
     assert (answer.code, len(notes), answer.out.count("--network own_of_diff:build")) == (0, 1, 1)
-    assert "note" not in run(*words, "-q").out
+    quiet = run(*words, "-q")  # why numbers are missing is said in any case
+    assert (quiet.err, quiet.out.count("--network own_of_diff:build")) == ("", 1)
     answer = run(*words, "--network", "own_of_diff:build", "--normalise", "0.5/0.5", "-q")
     wanted = diff(
         "a.safetensors", "b.safetensors", "digits", evidence="none", network="own_of_diff:build", normalise="0.5/0.5"

@@ -208,6 +208,7 @@ def test_a_margin_that_is_not_positive_is_told(run, a):
     assert report["margins"]["status"] == "margin not positive"
     assert "quantile of the margins is" in answer.err
     assert any("no margin-normalised norm" in note for note in report["notes"])
+    assert "quantile of the margins is" in run("grade", a, *FAST, "--data", "digits").err  # a quiet call says it too
 
 
 def test_plans_are_written_side_by_side(run, a, tmp_path):

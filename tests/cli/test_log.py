@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 
 import weightsmith as ws
 from weightsmith.core.records import Lineage
+from weightsmith.networks.rounding import to_int8
 
 
 def test_the_ancestry_is_drawn_oldest_first(run, tmp_path):
@@ -32,6 +33,13 @@ def test_a_file_of_another_tool_has_no_ancestors(run, tmp_path):
     assert answer.code == 0
     assert "names no ancestors" in answer.out
     assert json.loads(run("log", tmp_path / "w.safetensors", "--json").out)["lineage"] is None
+
+
+def test_an_int8_network_has_as_many_parameters_as_before_it_was_rounded(run, tmp_path):
+    network = ws.networks.mlp(4, 3, 2)
+    ws.save(to_int8(network, torch.rand(8, 4)), tmp_path / "int8.safetensors")
+    count = sum(each.numel() for each in network.parameters())
+    assert run("log", tmp_path / "int8.safetensors").out.strip().endswith(f"{count} parameters")
 
 
 @pytest.fixture

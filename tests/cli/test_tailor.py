@@ -58,6 +58,46 @@ def test_limits_that_are_not_kept_to_end_with_code_1(run, trained):
     assert "100.0 %: what the nearest network needs" not in answer.out  # the network itself is no advice
 
 
+def followed(limits: dict[str, str | None], hint: str) -> list[str]:
+    """The limits of a call after a hint: ``--params 4% --accuracy 20% without --energy: why``."""
+    to, _, without = hint.partition(":")[0].partition("without")
+    words = to.split()
+    limits = limits | dict(zip(words[::2], words[1::2], strict=True))
+    left = {name: value for name, value in limits.items() if name not in without.split()}
+    return [word for item in left.items() for word in item if word is not None]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"--params": "1%", "--energy": "1%", "--accuracy": "99"},
+        {"--params": "1%", "--energy": "1%", "--accuracy": "70"},
+        {"--params": "1%", "--accuracy": "-2"},
+        {"--params": "1%", "--energy": "0.01%"},
+        {"--params": "10%", "--accuracy": "99", "--margin": "none"},
+        {"--energy": "2%", "--accuracy": "-10", "--spiking": None},
+        {"--accuracy": "99.9"},
+        {"--accuracy": "-0.1"},
+    ],
+    ids=lambda limits: " ".join(f"{name[2:]} {value or ''}" for name, value in limits.items()),
+)
+def test_what_is_to_be_tried_next_meets_its_limits(run, trained, limits):
+    first = run("tailor", trained, *followed(limits, ""), *QUICK, "--json")
+    assert first.code == 1, first.err
+    hints = [each for each in json.loads(first.out)["description"]["try_next"] if each.startswith(("--", "without"))]
+    tried = [followed(limits, hint) for hint in hints if "FOLDER" not in hint]
+    assert tried
+    for call in tried:
+        answer = run("tailor", trained, *call, *QUICK)
+        assert answer.code == 0, (call, answer.err)
+
+
+def test_an_accuracy_above_that_of_the_original_is_said_beside_other_limits(run, trained):
+    for limits in (("--params", "1%"), ("--params", "30%"), ()):
+        answer = run("tailor", trained, *limits, "--accuracy", "99.9", *QUICK)
+        assert "a lower limit, as the original network has an accuracy of" in " ".join(answer.out.split())
+
+
 def test_a_spiking_network_is_written_as_one_and_run_for_its_steps(run, trained, tmp_path):
     answer = run("tailor", trained, "--energy", "90%", "--spiking", *QUICK, "--out", tmp_path / "out")
     assert answer.code == 0, answer.err
@@ -75,6 +115,19 @@ def test_an_int8_network_is_evaluated_from_its_folder(run, trained, tmp_path):
     assert record.best.kind == "int8"
     printed = run("evaluate", tmp_path / "out", "--data", "digits", "--json", "--quiet")
     assert printed.code == 0, printed.err
+
+
+def test_the_onnx_file_of_an_int8_network_is_among_the_files(run, trained, tmp_path):
+    pytest.importorskip("onnxruntime")
+    for limit, before in (
+        ("30%", "the class of the original network on "),
+        ("15%", "cut network before rounding, not"),
+    ):
+        answer = run("tailor", trained, "--bytes", limit, *QUICK, "--out", tmp_path / limit, "--json")
+        assert answer.code == 0, answer.err
+        found = json.loads(answer.out)
+        assert str(tmp_path / limit / "network-int8.onnx") in found["files"]
+        assert before in found["record"]["notes"][-1]
 
 
 def test_a_budget_says_what_was_not_tried(run, trained):

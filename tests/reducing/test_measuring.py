@@ -6,7 +6,7 @@ import weightsmith as ws
 from weightsmith.core.statistics import mcnemar
 from weightsmith.data.tensors import Data
 from weightsmith.networks.evaluation import scores
-from weightsmith.networks.operations import operations
+from weightsmith.networks.operations import count_operations, operations
 from weightsmith.reducing.reduce import reduce
 from weightsmith.training.run import TrainRun
 
@@ -23,6 +23,7 @@ def test_accuracies_sizes_and_cost(trained: TrainRun, digits: Data) -> None:
     x = test.x[:2].float()
     assert record.whole.macs == operations(trained.network, x)
     assert record.reduced.macs == operations(small.network, x)
+    assert record.reduced.connections == count_operations(small.network, x, zeros=False).total
     assert record.reduced.parameters == sum(value.numel() for value in small.network.parameters())
     assert record.random is not None
     assert record.random.counts == (small.sites[0].after,)

@@ -66,3 +66,9 @@ def test_a_verdict_says_whether_the_wish_held_and_whether_that_is_sure(within, l
     assert f"on the 100 test rows the wish {'held' if held else 'did not hold'}" in str(found)
     assert ("does not settle" in str(found)) == open_
     assert Verdict.from_json(found.to_json()) == found
+
+
+def test_a_verdict_has_real_minus_signs():
+    told = str(Verdict.of(mcnemar([True] * 100, [False] + [True] * 99), 0.25, 1.0, None))
+    assert "−1.0 points lost [−" in told
+    assert "-" not in told

@@ -120,4 +120,7 @@ Seed = Annotated[int, surrounding("seed", verbs.Seed)]
 Workers = Annotated[int, surrounding("workers", verbs.Workers)]
 Cluster = Annotated[str | None, surrounding("cluster", verbs.Cluster)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="hide progress and notes; warnings are always shown")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="hide progress and notes on the way; those of the result, and warnings, stay"),
+]

@@ -57,5 +57,5 @@ def diff(
     if as_json:
         print_json(found.to_dict())
     else:
-        show(description, notes=not quiet)
+        show(description)
     raise_concerns(description)

@@ -227,9 +227,9 @@ def _with_margins(
     taken = {name: options[name] for name in ("fold", "threads", "device")}
     with progress_bar(f"margins {Path(graded.source).name}", quiet) as progress:
         found = margins(module, known, split=split, **taken, progress=progress)
-    if not quiet:
-        for note in (*found.notes, *((found.reason,) if found.reason else ())):
-            say_note(note)
+    # Without margins, the reason is a part of the result, which is shown in any case.
+    for note in (*(() if quiet else found.notes), *((found.reason,) if found.reason else ())):
+        say_note(note)
     answer.margins.append(found)
     return with_margins(graded, found)
 

@@ -53,7 +53,7 @@ def study(
     if as_json:
         print_json(result.to_dict())
     else:
-        show(describe(result, result.data), files, notes=not quiet)
+        show(describe(result, result.data), files)
 
 
 def _studied(data: str, options: Options, folder: Path | None, quiet: bool) -> Study:

@@ -109,7 +109,8 @@ def _write(result: Tailored, folder: Path | None, figures: Path | None) -> list[
     """Write the figures; return all files."""
     from weightsmith.chain.tailor.drawing import draw_front_of, draw_kept_of
 
-    written = [] if folder is None else [folder / "network.safetensors", folder / "record.json"]
+    names = ("network.safetensors", "network-int8.onnx", "record.json")
+    written = [] if folder is None else [folder / name for name in names if (folder / name).exists()]
     if figures is not None:
         drawings = {"kept": lambda: draw_kept_of(result.record), "front": lambda: draw_front_of(result.record)}
         written += write_figures(figures, drawings)

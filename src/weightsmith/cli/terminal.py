@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -48,14 +47,10 @@ class Attention(Exception):
     """The work is done, but something needs the user's attention: exit code 1."""
 
 
-def show(description: Section, files: Sequence[Path] = (), *, notes: bool = True) -> None:
-    """Print a description on stdout, with or without its ``notes``, and the ``files`` that were written."""
+def show(description: Section, files: Sequence[Path] = ()) -> None:
+    """Print a description on stdout, and the ``files`` that were written."""
     from weightsmith.reporting import terminal
-    from weightsmith.reporting.parts import Notes
 
-    if not notes:
-        kept = tuple(part for part in description.parts if not isinstance(part, Notes))
-        description = dataclasses.replace(description, parts=kept)
     terminal.show(description, out(), files)
 
 

@@ -14,6 +14,7 @@ from weightsmith.data.targets import Kind, scoring_of
 from weightsmith.networks.card import card_of, with_card
 from weightsmith.networks.editing.copying import copied
 from weightsmith.networks.evaluation import scores
+from weightsmith.networks.operations import count_operations
 from weightsmith.reducing.baselines import RandomMasks, Scratch, from_scratch, random_masks
 from weightsmith.reducing.context import PruningContext
 from weightsmith.reducing.decisions import Choice, Removal
@@ -41,13 +42,14 @@ class Baselines:
     latency: bool
 
 
-def size_of(network: nn.Module, sizes: SizeModel, counts: dict[str, int]) -> Size:
+def size_of(network: nn.Module, sizes: SizeModel, counts: dict[str, int], example: Tensor) -> Size:
     """The size of ``network`` with ``counts`` units at the named sites and all units at the others."""
     return Size(
         parameters=sum(value.numel() for value in network.parameters()),
         macs=sizes.size(counts, "macs"),
         file_bytes=file_bytes(network),
         units=sum(counts.get(name, units) for name, units in sizes.units.items()),
+        connections=count_operations(network, example, zeros=False).total,
     )
 
 

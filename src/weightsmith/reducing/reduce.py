@@ -271,14 +271,15 @@ def _record(
     from weightsmith.reducing.surgery.sizes import SizeModel
 
     architecture = architecture_of(subject.network)
-    sizes = SizeModel(subject.network, sites, subject.example[:2])
+    example = subject.example[:2]
+    sizes = SizeModel(subject.network, sites, example)
     return ReductionRecord(
         settings=settings,
         network=type(subject.network).__name__ if architecture is None else str(architecture),
         sites=outcome.sites,
         obstacles=obstacles,
-        whole=size_of(subject.network, sizes, {}),
-        reduced=size_of(outcome.network, sizes, {site.name: site.after for site in outcome.sites}),
+        whole=size_of(subject.network, sizes, {}, example),
+        reduced=size_of(outcome.network, sizes, {site.name: site.after for site in outcome.sites}, example),
         difference=outcome.difference,
         measured=measured(subject, task, outcome),
         random=random_baseline(subject, sites, task, outcome, baselines.random),

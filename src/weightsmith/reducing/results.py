@@ -73,12 +73,17 @@ class SiteReduction(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Size(Record):
-    """How large a network is: parameters, multiply-accumulates for one input, bytes of its file, hidden units."""
+    """How large a network is: parameters, multiply-accumulates for one input, bytes of its file, hidden units.
+
+    ``connections`` are the multiply-accumulates without those at the padding and with weights of 0, as energies count
+    them; None in older records.
+    """
 
     parameters: int
     macs: int
     file_bytes: int
     units: int
+    connections: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import weightsmith as ws
+from weightsmith.networks.rounding import to_int8
 from weightsmith.reporting.describe import describe
 
 
@@ -48,3 +49,22 @@ def test_what_is_broken_must_be_looked_at(found):
 def test_the_same_weights_are_said_so(found):
     same = dataclasses.replace(found, b=dataclasses.replace(found.b, network=found.a.network), accuracy=None)
     assert describe(same).lead == "Both have the same weights."
+
+
+def test_macs_and_energy_say_what_they_count_where_there_is_padding():
+    a, b = (ws.networks.Architecture.parse(f"cnn:{units},input_shape=[1,8,8],classes=10").build() for units in (4, 6))
+    found = ws.diff(a, b, "digits", test_rows=20, evidence="none", latency=False)
+    how = {row[""]: row["how"] for row in describe(found)["Size and cost"].to_rows()}
+    assert how["MACs"] == "those with zeros of the padding or of the weights included"
+    assert f"A: {found.a.connections:,} MACs × price: those with zeros of the padding" in how["energy"]
+    assert found.a.picojoules == pytest.approx(4.6 * found.a.connections)
+
+
+def test_layers_that_cannot_be_compared_are_said_with_the_reason():
+    plain = ws.networks.mlp(64, 12, 10, seed=0)
+    rounded = to_int8(plain, torch.rand(8, 64))
+    found = ws.diff(plain, rounded, evidence="none", latency=False)
+    lead = describe(found).lead
+    assert lead.startswith("No layers could be compared: the weights of ")
+    assert "are 8-bit integers, which are not compared layer by layer" in lead
+    assert "no layers could be compared" in str(found)

@@ -34,6 +34,15 @@ def test_the_networks_stand_side_by_side(found):
     assert rows[2]["limits"].startswith("misses params by")
 
 
+def test_the_original_network_is_judged_by_the_same_limits(digits_mlp):
+    found = ws.tailor(digits_mlp, "digits", accuracy=99.9, rows=100, test_rows=100)
+    original, taken = describe(found, "net")["Networks"].to_rows()[:2]
+    assert taken["network"] == "whole (taken)"
+    assert original["limits"] == taken["limits"]
+    assert original["limits"].startswith("misses accuracy by")
+    assert original["accuracy"] == found.record.whole.value
+
+
 def test_what_is_not_met_must_be_looked_at(found):
     for verdict in (Verdict.BY_ESTIMATE, Verdict.NOT_CONFIRMED, Verdict.NOT_MET):
         section = describe(dataclasses.replace(found.record, verdict=verdict), "net", kept=False)

@@ -152,7 +152,7 @@ def test_scaled_integers_are_layers_and_unscaled_ones_are_named():
     assert layer.matrices.tolist() == [[[0.5, -1.0], [6.0, 8.0]]]
     assert found.layers[0].dtype == "int8"
     assert {item.name: item.reason for item in found.left_out}["b.weight"] == "integer-quantised (int8), no scale"
-    assert found.parameters == 10
+    assert found.parameters == 8
 
 
 def test_what_is_no_tensor_is_named():

@@ -81,6 +81,14 @@ def test_zero_point_is_found_too():
     assert len(left) == 2
 
 
+def test_scales_and_zero_points_count_no_parameters():
+    layer = {"fc__weight_scale": ("float32", (3,)), "fc__input_scale": ("float32", ()), "fc__input_zero": ("uint8", ())}
+    known = entries(fc__weight=("int8", (3, 2)), fc__bias=("float32", (3,)), input_scale=("float32", ()), **layer)
+    found, _, left = split_quantised(known)
+    assert list(found) == ["fc.weight", "fc.bias", "input_scale"]  # the last belongs to no rounded layer
+    assert {item.name: item.parameters for item in left} == {name.replace("__", "."): 0 for name in layer}
+
+
 def test_real_weights_are_not_scaled():
     known = entries(norm=("float32", (3,)), norm_scale=("float32", (3,)))
     assert split_quantised(known) == (known, {}, [])

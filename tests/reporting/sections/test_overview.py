@@ -103,6 +103,19 @@ def test_the_energy_of_macs_that_no_run_counted_says_so(results):
     assert not shown["small-0"]["energy"].startswith("≈")
 
 
+def test_energies_leave_out_the_padding_whether_a_run_counted_them_or_not():
+    data = ws.data.load("digits")
+    run = ws.train("cnn:4,6", data, epochs=1)
+    small = ws.reduce(run, data, by="magnitude", target="params:0.5", random=0, rows=100, latency=False)
+    spiking = ws.spike(small.network, data, steps=2, test_rows=10, watch=0)
+    alone = [("run", run.record), ("small", small.record)]
+    assumed, counted = (
+        table(overview_section(each), "Networks")["small"] for each in (alone, [*alone, ("spikes", spiking.record)])
+    )
+    assert assumed["energy"] == pytest.approx(counted["energy"]) == pytest.approx(spiking.record.cost.network_energy)
+    assert counted["energy"] < Prices().mac * counted["MACs"]  # those include the padding
+
+
 def test_without_one_price_for_all_no_energy_is_assumed(results):
     records = dict(results)
     dear = dataclasses.replace(records["spike-plain"].cost, prices=Prices(multiply=9.0))

@@ -10,7 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from weightsmith.chain.diff._records import LayerDiff, LayerFacts, LoneLayer, Missing, UnitsDiff, WeightDistance
+from weightsmith.chain.diff._records import (
+    NO_LAYERS,
+    LayerDiff,
+    LayerFacts,
+    LoneLayer,
+    Missing,
+    UnitsDiff,
+    WeightDistance,
+)
 from weightsmith.chain.diff._sides import Side
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.progress import StepCallback
@@ -20,6 +28,7 @@ from weightsmith.grading.distances import LayerDistance, distances
 from weightsmith.grading.grade import grade
 from weightsmith.grading.results import Grades, LayerGrade
 from weightsmith.networks.editing.copying import copied
+from weightsmith.networks.editing.int8 import has_int8
 from weightsmith.networks.evaluation import inputs_of
 from weightsmith.networks.layers.walk import LayerWeights, walk
 from weightsmith.networks.models.catalogue import common_names
@@ -67,7 +76,11 @@ def compare_layers(
         found.common.append(LayerDiff(layer.name, layer.kind, facts[0], facts[1], distance))
     found.only_b += [LoneLayer(layer.name, layer.shape, layer.parameters) for layer in partners.values()]
     if not found.common:
-        found.notes.append(f"layers: {a.name} and {b.name} have no layer name in common ({_first_names(graded)})")
+        rounded = [side.name for side in (a, b) if side.module is not None and has_int8(side.module)]
+        why = f"{a.name} and {b.name} have no layer name in common ({_first_names(graded)})"
+        if rounded:
+            why = f"the weights of {' and '.join(rounded)} are 8-bit integers, which are not compared layer by layer"
+        found.notes.append(f"{NO_LAYERS}{why}")
     return found
 
 

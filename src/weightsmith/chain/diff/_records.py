@@ -12,6 +12,7 @@ from weightsmith.core.records import Origin, Record
 from weightsmith.core.statistics import Interval
 
 __all__ = [
+    "NO_LAYERS",
     "LatencyDiff",
     "LayerDiff",
     "LayerFacts",
@@ -27,6 +28,8 @@ __all__ = [
     "sentences",
 ]
 
+NO_LAYERS = "layers: "
+"""How the note begins that says why no layers could be compared."""
 
 _NUMBERS = ("alpha", "log_spectral_norm", "log_norm", "stable_rank", "median_angle", "least_angle")
 
@@ -230,7 +233,8 @@ class NetworkDiff(Record):
         if self.identical:
             return "the same weights"
         parts = [f"{self.a.parameters:,} → {self.b.parameters:,} parameters"]
-        parts.append(f"{sum(layer.changed for layer in self.layers)} of {len(self.layers)} common layers differ")
+        differ = f"{sum(layer.changed for layer in self.layers)} of {len(self.layers)} common layers differ"
+        parts.append(differ if self.layers else "no layers could be compared")
         if self.accuracy is not None:
             change = self.accuracy.difference
             ends = f"{change.low * 100:+.2f} to {change.high * 100:+.2f} points".replace("-", "−")

@@ -147,6 +147,8 @@ def _priced(facts: NetworkFacts, answers: Answers | None, prices: Prices) -> Net
     if facts.connections is None:
         return facts
     basis = "MACs × price" if facts.numbers == "float32" else f"{facts.numbers} MACs × price"
+    if facts.connections != facts.macs:
+        basis = f"{facts.connections:,} {basis}: those with zeros of the padding or of the weights cost nothing"
     energy = prices.of_run(facts.numbers).mac * facts.connections
     return dataclasses.replace(facts, picojoules=energy, energy_basis=basis)
 

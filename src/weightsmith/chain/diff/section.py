@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from weightsmith.chain.diff._records import (
+    NO_LAYERS,
     LayerDiff,
     LayerFacts,
     LoneAccuracy,
@@ -79,12 +80,18 @@ def _lead(found: NetworkDiff) -> str:
             f"On the same {counted(found.accuracy.images, 'row')} of {found.accuracy.data} ({found.accuracy.split}) "
             f"B − A is {changed(comparison)}, {chance(comparison.p)} (McNemar): {conclusion(comparison)}."
         )
-    differ = sum(layer.changed for layer in found.layers)
-    same = "Both have the same weights." if found.identical else ""
-    lines.append(same or f"{differ} of {counted(len(found.layers), 'common layer')} differ.")
+    lines.append("Both have the same weights." if found.identical else _layers_told(found))
     if found.relation and not found.identical:
         lines.append(f"{found.relation[:1].upper()}{found.relation[1:]}.")
     return " ".join(lines)
+
+
+def _layers_told(found: NetworkDiff) -> str:
+    if not found.layers:
+        why = [note.removeprefix(NO_LAYERS) for note in found.notes if note.startswith(NO_LAYERS)]
+        return ": ".join(["No layers could be compared", *why[:1]]) + "."
+    differ = sum(layer.changed for layer in found.layers)
+    return f"{differ} of {counted(len(found.layers), 'common layer')} differ."
 
 
 def _comparison(paired: PairedAccuracy) -> Comparison:
@@ -118,7 +125,7 @@ def _totals(found: NetworkDiff) -> Table:
     a, b = found.a, found.b
     rows = [
         _total("parameters", a.parameters, b.parameters, _count),
-        _total("MACs", a.macs, b.macs, _count),
+        _total("MACs", a.macs, b.macs, _count, _padded(a, b)),
         _total("file", a.file_bytes, b.file_bytes, lambda size: bytes_text(int(size))),
     ]
     if a.picojoules is not None or b.picojoules is not None:
@@ -137,6 +144,11 @@ def _totals(found: NetworkDiff) -> Table:
         Column("how", "the basis of the number", spare=1),
     )
     return Table("Size and cost", columns, tuple(rows), file="totals.csv")
+
+
+def _padded(a: NetworkFacts, b: NetworkFacts) -> str:
+    differ = any(each.connections not in (None, each.macs) for each in (a, b))
+    return "those with zeros of the padding or of the weights included" if differ else ""
 
 
 def _total(

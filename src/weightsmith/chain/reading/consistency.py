@@ -79,7 +79,7 @@ _NOT_NEGATIVE: dict[type[Record], str] = {
     SettingResult: "seen correct",
     SiteAngles: "units entries similar complementary left",
     SiteReduction: "before",
-    Size: "parameters macs file_bytes units",
+    Size: "parameters macs file_bytes units connections",
     SpikeCost: "images steps run draws",
     SpikeSweep: "train_images test_images steps",
     StudyRow: "repeat fold",

@@ -21,7 +21,7 @@ from weightsmith.chain.tailor.candidates import Candidate
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.core.records import Record
 
-__all__ = ["LimitStatus", "Preference", "Relaxation", "relaxations", "unreachable"]
+__all__ = ["LimitStatus", "Preference", "Relaxation", "needed_energy", "relaxations", "unreachable"]
 
 _APART = 1.03  # assumed largest ratio of a spiking network's energy on new rows to the measured one
 
@@ -48,9 +48,7 @@ class Preference:
 
     def missed(self, candidate: Candidate) -> dict[str, float]:
         """The limits on costs it misses; spiking networks need a margin, as their energy differs from row to row."""
-        if candidate.steps is None:
-            return candidate.excess(self.limits)
-        return dataclasses.replace(candidate, energy=_APART * candidate.energy).excess(self.limits)
+        return dataclasses.replace(candidate, energy=needed_energy(candidate)).excess(self.limits)
 
     def key(self, candidate: Candidate) -> tuple[float, ...]:
         """Sort key, smaller is better: the excess over the limits on costs, then the distance from the network."""
@@ -74,6 +72,11 @@ class Preference:
         return found
 
 
+def needed_energy(candidate: Candidate) -> float:
+    """The limit on the energy that lets a candidate be taken: that of a spiking one needs a margin."""
+    return candidate.energy * (1.0 if candidate.steps is None else _APART)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Relaxation(Record):
     """The value to which one limit would have to be relaxed for ``candidate`` to meet all of them."""
@@ -87,6 +90,7 @@ class Relaxation(Record):
 def relaxations(candidates: Sequence[Candidate], limits: Limits) -> tuple[Relaxation, ...]:
     """For each limit on a cost, the nearest candidate among those that meet all others."""
     found = []
+    candidates = [dataclasses.replace(each, energy=needed_energy(each)) for each in candidates]
     for name, asked in limits.costs.items():
         others = dataclasses.replace(limits, **{name: None})
         known = [(value, each) for each in candidates if (value := each.costs[name]) is not None]

@@ -6,12 +6,13 @@ import dataclasses
 import enum
 from typing import Any, ClassVar
 
+import numpy as np
 from torch import nn
 
 from weightsmith.chain.tailor.candidates import Candidate, on_front
 from weightsmith.chain.tailor.choosing import Relaxation
 from weightsmith.chain.tailor.configurations import Kind
-from weightsmith.chain.tailor.judging import Judgement
+from weightsmith.chain.tailor.judging import Answered, Judgement, judgement
 from weightsmith.chain.tailor.limits import Limits
 from weightsmith.chain.tailor.rows import RowsUsed
 from weightsmith.core.display import Displayed
@@ -109,6 +110,12 @@ class TailorRecord(Record):
     def best(self) -> Candidate:
         """The chosen candidate."""
         return self.candidates[self.chosen]
+
+    @property
+    def original(self) -> Judgement:
+        """The original network on the judging rows, under the same limits."""
+        right = np.arange(self.judging.rows) < round(self.whole.value * self.judging.rows)
+        return judgement(self.candidates[0], Answered(right, self.energy), right, self.limits, self.margin)
 
     @property
     def front(self) -> tuple[Candidate, ...]:

@@ -195,9 +195,10 @@ class CandidateRunner:
             return ()
         except UsageError as error:
             return (f"no ONNX file was written: {error}",)
+        before = "original network" if config.cut is None else "cut network before rounding, not of the original,"
         return (
-            f"{path.name} is the same in 8 bits for onnxruntime: {found.bytes:,} bytes, the class of the float32 "
-            f"network on {100 * found.agreement:.1f} % of {found.rows} rows looked at",
+            f"{path.name} is the same in 8 bits for onnxruntime: {found.bytes:,} bytes, the class of the {before} "
+            f"on {100 * found.agreement:.1f} % of {found.rows} rows looked at",
         )
 
     def _make(self, config: Configuration) -> nn.Module | SpikingNetwork:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 
 from weightsmith.chain.tailor.candidates import Candidate
-from weightsmith.chain.tailor.choosing import Relaxation
 from weightsmith.chain.tailor.drawing import (
     WORDS,
     draw_front_of,
     draw_kept_of,
     shares_of,
     taken_and_rivals,
-    whole_cost,
 )
+from weightsmith.chain.tailor.findings import advice, amount_text, concerns, notes
 from weightsmith.chain.tailor.judging import Judgement
 from weightsmith.chain.tailor.limits import missed_text
 from weightsmith.chain.tailor.results import Tailored, TailorRecord, Verdict
-from weightsmith.core.statistics import Interval
 from weightsmith.networks.family import short_digest
-from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Notes, Part, Section, Shown, Table
+from weightsmith.reporting.parts import Cell, Column, Drawing, Facts, Part, Section, Shown, Table
 from weightsmith.reporting.sections._known_networks import Judged, KnownNetwork
 from weightsmith.reporting.sections._wording import (
     accuracy,
-    bytes_text,
     changed,
-    conclusion,
     counted,
     energy_text,
     facts_of,
@@ -41,13 +36,11 @@ from weightsmith.reporting.sections._wording import (
 
 __all__ = ["short_section", "tailor_section", "tailored_networks"]
 
-_NAMED = 3  # untried configurations that a note names; the others are counted
-
 
 def tailor_section(result: Tailored | TailorRecord, name: str, *, kept: bool = True) -> Section:
     """The description of a search named ``name``; ``kept``: the network was written."""
     record = result.record if isinstance(result, Tailored) else result
-    parts: list[Part] = [*_notes(record), _kept(record), _networks(record)]
+    parts: list[Part] = [*notes(record), _kept(record), _networks(record)]
     if isinstance(result, Tailored) and result.timeline:
         parts.append(_timeline(result))
     parts += [_front(record), _candidates(record)]
@@ -60,8 +53,8 @@ def tailor_section(result: Tailored | TailorRecord, name: str, *, kept: bool = T
         tuple(parts),
         _chips(result),
         f"{short_network(record.network)} · {_limits_text(record)} · seed {record.origin.seed}",
-        tuple(_concerns(record)),
-        tuple(_advice(record, kept)),
+        tuple(concerns(record)),
+        tuple(advice(record, kept)),
     )
 
 
@@ -121,22 +114,8 @@ def _limits_text(record: TailorRecord) -> str:
         parts.append(f"accuracy at least {100 * limits.accuracy:g} %")
     if limits.points is not None:
         parts.append(f"at most {100 * limits.points:g} points below the network")
-    parts += [f"{WORDS[name]} at most {_amount_text(record, name, limit)}" for name, limit in limits.costs.items()]
+    parts += [f"{WORDS[name]} at most {amount_text(record, name, limit)}" for name, limit in limits.costs.items()]
     return ", ".join(parts)
-
-
-def _amount_text(record: TailorRecord, cost: str, amount: float) -> str:
-    whole = whole_cost(record, cost)
-    share = "" if not whole else percent(amount / whole)
-    match cost:
-        case "energy":
-            return f"{energy_text(amount)} ({share})"
-        case "bytes":
-            return f"{bytes_text(round(amount))} ({share})"
-        case "time":
-            return share
-        case _:
-            return f"{amount:,.0f} ({share})"
 
 
 def _lead(record: TailorRecord) -> str:
@@ -196,57 +175,6 @@ def _chips(result: Tailored | TailorRecord) -> tuple[tuple[str, str], ...]:
     return tuple(chips)
 
 
-def _notes(record: TailorRecord) -> list[Notes]:
-    lines = [f"No network tried meets the limit on {limit}." for limit in record.unreachable]
-    lines += [
-        f"{_relaxed(record, relaxed)} would be enough: {record.candidates[relaxed.candidate]}."
-        for relaxed in record.relaxations
-    ]
-    if record.untried:
-        more = len(record.untried) - _NAMED
-        named = "; ".join(record.untried[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-        lines.append(f"Not tried: {named}.")
-    lines += record.notes
-    return [Notes(tuple(lines))] if lines else []
-
-
-def _relaxed(record: TailorRecord, found: Relaxation) -> str:
-    return f"{WORDS.get(found.limit, found.limit)} of {_amount_text(record, found.limit, found.to)}"
-
-
-def _concerns(record: TailorRecord) -> Iterator[str]:
-    if record.met:
-        return
-    missed = record.judged.missed or record.best.excess(record.limits)
-    if record.verdict is Verdict.BY_ESTIMATE:
-        yield (
-            "the limit on the accuracy holds by the estimate only: "
-            f"{conclusion(record.judged.cost)} on {record.judging.rows:,} rows"
-        )
-    elif record.verdict is Verdict.NOT_CONFIRMED:
-        yield f"the limit on the accuracy is missed on the judging rows: {missed_text(missed)}"
-    else:
-        yield f"no network meets the limits; the nearest misses {missed_text(missed)}"
-
-
-def _advice(record: TailorRecord, kept: bool) -> Iterator[str]:
-    if record.verdict is Verdict.BY_ESTIMATE and not record.met:
-        yield f"more judging rows than {record.judging.rows:,}, or --margin none: the estimate then suffices"
-    for relaxed in record.relaxations[:2]:
-        whole = whole_cost(record, relaxed.limit)
-        if whole and relaxed.to < whole:  # the original network is not advice
-            share = math.ceil(1000 * relaxed.to / whole) / 10  # as it can be typed
-            yield f"--{relaxed.limit} {share:g}%: what the nearest network needs"
-    lost = -100 * record.judged.cost.difference
-    if record.verdict is Verdict.NOT_CONFIRMED and lost > 0:
-        more = "fine-tune:5" if record.best.way.cut is not None and record.best.way.cut.recover else "distill"
-        yield f"a wider limit, or weightsmith reduce --recover {more}: {lost:.1f} points are lost without labels"
-    elif record.verdict is Verdict.NOT_CONFIRMED:
-        yield f"a lower limit: the original network has an accuracy of {percent(record.whole.value)}"
-    if not kept:
-        yield "--out FOLDER: the network was not kept"
-
-
 def _kept(record: TailorRecord) -> Drawing:
     rows: list[dict[str, Cell]] = [
         {
@@ -277,11 +205,10 @@ def _networks(record: TailorRecord) -> Table:
         Column("energy", "share of the float32 network’s", numeric=True),
         Column("limits", "the limits it misses"),
     )
-    whole = record.candidates[0]
-    rows = [_network_row(record, "original", whole, None, record.whole)]
+    rows = [_network_row(record, "original", record.candidates[0], record.original)]
     for number, (candidate, judged) in enumerate(taken_and_rivals(record)):
         name = f"{candidate} (taken)" if number == 0 else str(candidate)
-        rows.append(_network_row(record, name, candidate, judged, None if judged is None else judged.accuracy))
+        rows.append(_network_row(record, name, candidate, judged))
     caption = (
         f"Accuracies on {counted(record.judging.rows, 'row')} ({record.judging.split}) with 95 % Wilson intervals; "
         "only candidates that could be chosen were judged. Energy counts arithmetic, relative to the float32 network."
@@ -290,27 +217,27 @@ def _networks(record: TailorRecord) -> Table:
 
 
 def _network_row(
-    record: TailorRecord, name: str, candidate: Candidate, judged: Judgement | None, right: Interval | None
+    record: TailorRecord, name: str, candidate: Candidate, judged: Judgement | None
 ) -> tuple[Cell | Shown, ...]:
     shares = shares_of(record, candidate, judged)
     missed = candidate.excess(record.limits) if judged is None else judged.missed
     return (
         name,
-        None if right is None else Shown(right.value, percent_within(right)),
-        None if judged is None else Shown(judged.cost.difference, points(judged.cost.difference)),
+        None if judged is None else Shown(judged.accuracy.value, percent_within(judged.accuracy)),
+        None if judged is None or name == "original" else Shown(judged.cost.difference, points(judged.cost.difference)),
         Shown(candidate.share, percent(candidate.share)),
         *(
             Shown(shares[word], percent(shares[word])) if word in shares else None
             for word in ("parameters", "operations", "bytes", "energy")
         ),
-        _standing(record, candidate, judged, missed),
+        _standing(record, judged, missed),
     )
 
 
-def _standing(record: TailorRecord, candidate: Candidate, judged: Judgement | None, missed: dict[str, float]) -> str:
+def _standing(record: TailorRecord, judged: Judgement | None, missed: dict[str, float]) -> str:
     if missed:
         return f"misses {missed_text(missed)}"
-    if judged is None and record.limits.limits_accuracy and candidate.kind != "whole":
+    if judged is None and record.limits.limits_accuracy:
         return "accuracy not judged"
     return "within" if judged is None or judged.holds(record.margin) else "within by the estimate"
 

@@ -102,7 +102,7 @@ class OnnxWeights(Weights):
             if reason is None:
                 entries.append(entry)
             else:
-                left_out.append(LeftOut(name, shape, entry.parameters, reason))
+                left_out.append(LeftOut(name, shape, 0 if reason == APPLIED else entry.parameters, reason))
         return entries
 
 

@@ -26,9 +26,11 @@ from weightsmith.networks.weights import Entry, LeftOut
 __all__ = ["APPLIED", "Scaling", "is_quantised", "split_quantised"]
 
 APPLIED = "scale or zero point, applied to its weight"
+_OF_INPUTS = "scale or zero point of the inputs of its layer"
 
 _SCALES = ("_scale", ".scale", "_scale_inv", ".scale_inv")
 _ZEROS = ("_zero_point", ".zero_point")
+_INPUTS = ("input_scale", "input_zero", "input_zero_point")
 _BLOCK = 128
 
 
@@ -55,7 +57,10 @@ class Scaling:
 def split_quantised(
     stored: Mapping[str, Entry],
 ) -> tuple[dict[str, Entry], dict[str, Scaling], list[LeftOut]]:
-    """The entries that can be read as weights, their scales, and the entries left out with the reason."""
+    """The entries that can be read as weights, their scales, and the entries left out with the reason.
+
+    Scales and zero points belong to the rounding: they count no parameters.
+    """
     scalings: dict[str, Scaling] = {}
     reasons: dict[str, str] = {}
     for name, entry in stored.items():
@@ -67,6 +72,8 @@ def split_quantised(
             reasons[scale] = APPLIED
             if zero is not None:
                 reasons[zero] = APPLIED
+            inputs = (f"{name.removesuffix('weight')}{each}" for each in _INPUTS)
+            reasons |= {each: _OF_INPUTS for each in inputs if name.endswith(".weight") and each in stored}
         elif scale is not None:
             reasons[name] = f"quantised, and its scale of shape {stored[scale].shape} does not fit {entry.shape}"
         elif is_quantised(entry):
@@ -74,9 +81,11 @@ def split_quantised(
     parts = _packed_parts(stored)
     reasons |= parts
     entries = {name: entry for name, entry in stored.items() if name not in reasons}
+    rounding = {name for name, reason in reasons.items() if reason in (APPLIED, _OF_INPUTS)}
+    rounding |= {name for name in parts if not name.endswith("qweight")}
     left_out = [
-        LeftOut(n, stored[n].shape, 0 if n in parts and not n.endswith("qweight") else stored[n].parameters, reason)
-        for n, reason in reasons.items()
+        LeftOut(name, stored[name].shape, 0 if name in rounding else stored[name].parameters, reason)
+        for name, reason in reasons.items()
     ]
     return entries, scalings, left_out
 

@@ -73,7 +73,8 @@ class KnownNetwork:
 
     ``cost`` compares its answers with its parent's, image by image. ``parameters`` of a spiking network are those of
     the network it was converted from. Energies are in picojoules per image; ``assumed`` says that no record counted
-    the energy, so it is the default price of the MACs.
+    the energy, so it is the default price of the MACs: of ``connections``, those without padding and weights of 0, as
+    records count energies, or, in records of older versions, of all.
     """
 
     digest: str
@@ -86,6 +87,7 @@ class KnownNetwork:
     cost: Comparison | None = None
     parameters: int | None = None
     macs: int | None = None
+    connections: int | None = None
     accumulates: float | None = None
     energy: float | None = None
     assumed: bool = False
@@ -247,6 +249,7 @@ def _known(digest: str, parent: str | None, made: Sequence[NamedRecord], seen: S
         network,
         parameters=trained if size is None else size.parameters,
         macs=macs if size is None else size.macs,
+        connections=None if size is None else size.connections,
         energy=energy,
     )
 
@@ -271,8 +274,9 @@ def _completed(network: KnownNetwork, parent: KnownNetwork | None, prices: Price
     """Fill in derived numbers: parameters of a converted network, the default price of MACs."""
     if network.making == "spiking" and parent is not None:
         return dataclasses.replace(network, parameters=parent.parameters)
-    if network.energy is None and network.macs is not None and prices is not None:
-        return dataclasses.replace(network, energy=prices.mac * network.macs, assumed=True)
+    counted = network.macs if network.connections is None else network.connections
+    if network.energy is None and counted is not None and prices is not None:
+        return dataclasses.replace(network, energy=prices.mac * counted, assumed=True)
     return network
 
 

@@ -239,9 +239,16 @@ def _networks(networks: Sequence[KnownNetwork]) -> Table:
         Column("against its parent", "points, on the same images, with an interval", numeric=True),
         Column("p", HOLM, numeric=True, spare=4),
         Column("parameters", "for a spiking network, of the network it was converted from", numeric=True),
-        Column("MACs", "multiply–accumulates per image", numeric=True, spare=3),
+        Column(
+            "MACs", "multiply–accumulates per image, those with zeros of the padding included", numeric=True, spare=3
+        ),
         Column("ACs", "accumulates per image, of spiking networks", numeric=True, spare=2),
-        Column("energy", "per image; ≈: not counted in a run, but the default price of its MACs", numeric=True),
+        Column(
+            "energy",
+            "per image, without MACs with zeros of the padding; ≈: not counted in a run, but at the default price "
+            "(reductions of older versions: with the padding)",
+            numeric=True,
+        ),
         Column("images", "that the accuracy was measured on", numeric=True, spare=5),
         Column("made", "how"),
         Column("digest", "first digits of the SHA-256 of its weights", spare=1),
