@@ -255,7 +255,7 @@ def test_a_network_is_no_result(tmp_path):
 
 
 def test_too_many_folders_are_refused_or_told(chains, monkeypatch):
-    monkeypatch.setattr("weightsmith.chain.reading._gathering._MOST_FOLDERS", 2)
+    monkeypatch.setattr("weightsmith.chain.reading._folders._MOST_FOLDERS", 2)
     with pytest.raises(FileRefused, match="has more than 2 folders in it"):
         gather(chains)
     refused = []
