@@ -80,6 +80,7 @@ def test_the_table_says_what_was_broken(made):
     found = damage.tried("CSV", made["CSV"], damage.mutant, range(8))
     results = {"damage": {"found": [vars(found)], "minutes": 0.1}}
     assert page.holds(results)
+    assert not page.holds({**results, "interrupts": {"found": {"promises": [["Ctrl-C", 0, 0]], "notes": []}}})
     assert "| damaged files: no crash | 8 | 0 |" in page.table(results)
     found.crashes = 1
     assert not page.holds({"damage": {"found": [vars(found)], "minutes": 0.1}})

@@ -29,6 +29,8 @@ _INTERRUPTED = 130
 
 def interrupts(times: int) -> dict[str, Any]:
     """Interrupt every command ``times`` times."""
+    # A shell lets its background jobs ignore Ctrl-C, which their children would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     moments = random.Random(0)
     tried = wrong = left = 0
     samples: list[str] = []
