@@ -135,8 +135,15 @@ def _failing(name: str, number: int, *, lasting: bool) -> Callable[[], None]:
 
 
 def _full(size: int) -> Callable[[], None]:
-    """In the fork: no file may grow beyond ``size`` bytes (the log is written by then)."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    """In the fork: no file may grow beyond ``size`` bytes; nor may the log, so that only the exit code tells."""
+
+    def limit() -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    return limit
 
 
 def _is_clear(code: int, said: str) -> bool:

@@ -8,7 +8,6 @@ those of a run that nobody disturbed. Journals, which alone hold durations, are 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import shutil
@@ -99,8 +98,7 @@ def begin(
         target = [] if command.startswith("export") else ["--out", to or out]
         command_line([*command.split(), *target, "--quiet"])
     except SystemExit as end:
-        with contextlib.suppress(OSError):  # of faults: a log that may not grow
-            sys.stdout.flush()
+        sys.stdout.flush()
         os._exit(end.code if isinstance(end.code, int) else 0)
     except Exception:  # noqa: BLE001 (that is what is looked for)
         traceback.print_exc()

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
 
 from weightsmith.spiking.graph import Synapses
 from weightsmith.spiking.simulation import path_costs
+from weightsmith.spiking.simulation.packing import tiling
 from weightsmith.spiking.simulation.path_costs import Work, prefers_events
 
 FLOAT = np.dtype(np.float32)
@@ -18,8 +21,11 @@ def _convolution(channels, side, rate, *, kind=FLOAT, table=FLOAT):
 
 
 @pytest.fixture(autouse=True)
-def _wide_vectors(monkeypatch):
+def _measured_processor(monkeypatch):
+    """The one of the measurements below: rows were added in 256 bits there."""
     monkeypatch.setattr(path_costs, "_mac", lambda: 0.018)
+    monkeypatch.setattr(path_costs, "_register", lambda: 0.32)
+    monkeypatch.setattr(path_costs, "tiling", functools.partial(tiling, wide=False))
 
 
 @pytest.mark.parametrize(
@@ -54,3 +60,11 @@ def test_a_dense_layer_pays_for_its_parts():
     few, many = (Work(node, 10, (parts, 256 // parts), (128,), 0, parts, FLOAT, FLOAT) for parts in (1, 4))
     assert few.by_events == 10 * 256 + 2 * 10 * 10
     assert many.by_events == 10 * 256 + 2 * 10 * 40
+
+
+@pytest.mark.parametrize(("level", "mac", "register"), [("AVX512", 0.010, 0.16), ("AVX2", 0.036, 0.32)])
+def test_wide_vectors_halve_the_cost_of_a_row(level, mac, register, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: level)
+    assert path_costs._mac.__wrapped__() == mac
+    assert path_costs._register.__wrapped__() == register

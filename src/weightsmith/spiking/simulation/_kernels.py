@@ -193,7 +193,9 @@ def gate(spikes: Any, images: int, steps: int, sizes: Any, counts: Any, signed: 
 def _add(
     sums: Any, at: int, table: Any, offset: int, codes: Any, ranges: Any, first: int, last: int, registers: int
 ) -> None:  # fmt: skip
-    if registers == 8:
+    if registers == 16:
+        add_rows(sums, at, table, offset, codes, ranges, first, last, 16)
+    elif registers == 8:
         add_rows(sums, at, table, offset, codes, ranges, first, last, 8)
     elif registers == 4:
         add_rows(sums, at, table, offset, codes, ranges, first, last, 4)

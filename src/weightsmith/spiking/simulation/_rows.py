@@ -2,8 +2,8 @@
 
 A compiler that does not know that arrays never overlap stores and reloads the sum after every row. So the loop is
 written here as an intrinsic for Numba: ``registers`` vectors of 256 bits are loaded once, the rows of all spikes in the
-given ranges are added to them, and they are stored once. Rows are added in the order of the spikes, so the result does
-not depend on how a run is divided into parts.
+given ranges are added to them, and they are stored once. Two such vectors are one of 512 bits where the processor has
+them. Rows are added in the order of the spikes, so the result does not depend on how a run is divided into parts.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
+from llvmlite import binding, ir
+from numba import config, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
@@ -35,6 +35,12 @@ def lanes(dtype: np.dtype[Any]) -> int:
     return _VECTOR_BYTES // dtype.itemsize
 
 
+def _has_wide_vectors() -> bool:
+    """Whether Numba compiles for a processor with vectors of 512 bits."""
+    host = getattr(config, "CPU_NAME", None) in (None, "host")
+    return host and bool(binding.get_host_cpu_features().get("avx512f"))
+
+
 @intrinsic
 def add_rows(
     _context: Any, sums: Any, at: Any, table: Any, offset: Any, codes: Any, ranges: Any, first: Any, last: Any,
@@ -53,7 +59,8 @@ def add_rows(
     if not known or kind is None or isinstance(total, ir.IntType | None) or not (whole or kind is total):
         raise TypingError(f"rows of {table.dtype} cannot be added to sums of {sums.dtype}")
     count, size = registers.literal_value, table.dtype.bitwidth // 8
-    number = _VECTOR_BYTES // size
+    together = 2 if count % 2 == 0 and _has_wide_vectors() else 1
+    count, number = count // together, together * _VECTOR_BYTES // size
     vector, answer = ir.VectorType(kind, number), ir.VectorType(total, number)
     signature = types.void(
         sums, types.int64, table, types.int64, codes, ranges, types.int64, types.int64, registers

@@ -37,7 +37,8 @@ __all__ = [
     "writes",
 ]
 
-_REGISTERS = (8, 4, 2, 1)
+_REGISTERS = (8, 4, 2, 1)  # vectors of 256 bits that a tile may fill
+_WIDE_REGISTERS = (16, *_REGISTERS)  # where registers have 512 bits, and so hold two each
 _LINE = 64  # bytes
 _VECTOR = 32  # bytes
 _SAFE = 256  # rows of |w| ≤ 127 whose sum fits 16 bits
@@ -91,14 +92,22 @@ class Form:
         return np.dtype(np.int16 if self.whole else self.state)
 
 
-def tiling(outputs: int, kind: np.dtype[Any]) -> tuple[int, int]:
+def tiling(outputs: int, kind: np.dtype[Any], *, wide: bool | None = None) -> tuple[int, int]:
     """The vector registers that a tile fills, and the number of tiles, for a number of outputs of a type.
 
-    >>> tiling(128, np.dtype(np.float32)), tiling(10, np.dtype(np.float32))
+    ``wide`` says whether the processor has registers of 512 bits (None: whether this one has).
+
+    >>> tiling(128, np.dtype(np.float32), wide=False), tiling(10, np.dtype(np.float32), wide=False)
     ((8, 2), (2, 1))
+    >>> tiling(128, np.dtype(np.float32), wide=True)
+    (16, 1)
     """
     lanes = _VECTOR // kind.itemsize
-    registers = min(_REGISTERS, key=lambda count: (-(-outputs // (count * lanes)) * (count + _OVERHEAD), -count))
+    wide = torch.backends.cpu.get_cpu_capability() == "AVX512" if wide is None else wide
+    registers = min(
+        _WIDE_REGISTERS if wide else _REGISTERS,
+        key=lambda count: (-(-outputs // (count * lanes)) * (count + _OVERHEAD), -count),
+    )
     return registers, -(-outputs // (registers * lanes))
 
 

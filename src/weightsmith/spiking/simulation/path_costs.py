@@ -3,12 +3,12 @@
 In nanoseconds of one core, fitted to the layers of a ResNet-20, a ResNet-56 and the paper's VGG-5 with 4 to 50 % of
 their inputs active. Nothing is timed during a run: the same run always takes the same paths and rounds in the same way.
 
-    events = values read + 45 · neuron rows · tiles + events · tiles · (0.4 + 0.32 · registers)
+    events = values read + 45 · neuron rows · tiles + events · tiles · (0.4 + R · registers)
     dense  = MAC · connections + 0.5 · (values read + values given)
 
 An event is counted once for every neuron row that it reaches. Dense layers take their inputs in parts, each of which
-costs 10 for a row and tile. MAC is 0.018 where vectors have 512 bits and 0.036 elsewhere, for matrix products a third
-more, in double precision twice that.
+costs 10 for a row and tile. Where vectors have 512 bits MAC is 0.010 and R, the cost of 256 bits of a row, 0.16;
+elsewhere 0.036 and 0.32. MAC is a third more for matrix products, and in double precision twice that.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Work:
         rows = self.maps * math.prod(self.after[1:])
         reached = 1.0 if self.node.dense else math.prod(self.node.weight.shape[2:]) / math.prod(self.node.stride)
         each = 10.0 * self.parts if self.node.dense else 45.0
-        added = self.events * reached * (0.4 + 0.32 * registers)
+        added = self.events * reached * (0.4 + _register() * registers)
         return self.maps * math.prod(self.before) + tiles * (rows * each + added)
 
     @property
@@ -69,4 +69,13 @@ def prefers_events(work: Work) -> bool:
 
 @functools.cache
 def _mac() -> float:
-    return 0.018 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 0.036
+    return 0.010 if _is_wide() else 0.036
+
+
+@functools.cache
+def _register() -> float:
+    return 0.16 if _is_wide() else 0.32
+
+
+def _is_wide() -> bool:
+    return torch.backends.cpu.get_cpu_capability() == "AVX512"
