@@ -14,8 +14,9 @@ from torch.nn import functional
 
 import weightsmith as ws
 from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.spiking.conversion import preparing
 from weightsmith.spiking.conversion.balance import Mse, Percentile
-from weightsmith.spiking.conversion.calibrate import CalibrateBias
+from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateDistill
 from weightsmith.spiking.conversion.preparing import (
     ConversionSettings,
     calibration_rows,
@@ -321,3 +322,10 @@ def test_inputs_far_beyond_those_of_calibration_are_told():
     few = known.repeat(4, 1, 1, 1)
     few[0] = 9.0
     assert range_notes(known, few) == ()  # one in 200
+
+
+def test_distillation_sees_fewer_images_in_more_steps_unless_told_how_many():
+    images = [preparing._calibration_images(CalibrateDistill(), steps) for steps in (1, 4, 8, 16, 64)]
+    assert images == [3000, 3000, 1500, 750, 600]
+    assert preparing._calibration_images(CalibrateDistill(images=5000), 64) == 5000
+    assert preparing._calibration_images(CalibrateBias(), 64) == 256

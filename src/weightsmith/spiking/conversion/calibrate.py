@@ -80,7 +80,9 @@ class CalibrateWeights(Calibrate, name="weights"):
 class CalibrateDistill(Calibrate, name="distill"):
     """After ``weights``, all weights are trained together (:mod:`weightsmith.spiking.conversion.distilling`)."""
 
-    images: int = param(default=3000, ge=16, doc="training images to use, without their labels")
+    images: int | None = param(
+        default=None, ge=16, doc="unlabelled training images; none: 12,000 divided by the steps, from 600 to 3,000"
+    )
     rate: float = param(default=0.01, gt=0, lt=1, doc="rate of Adam, relative to the size of the weights")
     batch: int = param(default=32, ge=1, doc="images per step")
 
