@@ -6,7 +6,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -203,3 +203,13 @@ def test_names_are_those_of_where_the_verb_was_written():
     with pytest.raises(OptionError, match="by must be one of a, b, not 'c'"):
         cell["sort"](1, by="c")
     assert parameters(cell["sort"])["by"].plain
+
+
+def test_any_kind_of_path_is_a_path_but_nothing_else():
+    @verb
+    def keep(x, *, out: Annotated[Path | None, Doc("where")] = None, label: Annotated[str, Doc("what")] = ""):
+        return out, label
+
+    assert keep(1, out=PurePosixPath("runs"))[0] == PurePosixPath("runs")
+    with pytest.raises(OptionError, match="label must be"):
+        keep(1, label=PurePosixPath("runs"))

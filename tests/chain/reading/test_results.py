@@ -313,6 +313,11 @@ def test_a_file_that_says_it_is_empty_is_read_no_further_than_a_record_goes(tmp_
         read_record(path)
 
 
+def test_a_folder_that_lost_its_record_is_named_by_it(tmp_path):
+    with pytest.raises(FileRefused, match=r"gone.record\.json"):
+        list(reading._read_one(tmp_path / "gone", "gone"))
+
+
 def test_empty_places_say_what_to_give(tmp_path):
     with pytest.raises(FileRefused, match="no such file"):
         read_results(tmp_path / "nowhere")

@@ -50,6 +50,12 @@ def test_what_is_not_met_must_be_looked_at(found):
         assert "--out FOLDER" in section.try_next[-1]
 
 
+def test_all_candidates_are_a_detail_that_a_terminal_leaves_out(found):
+    table = describe(found, "net")["Candidates"]
+    assert table.detail
+    assert len(table.rows) == len(found.record.front)
+
+
 def test_in_short_are_three_numbers_and_a_picture(found):
     section = short_section(found.record, "small")
     assert [name for name, _ in section.chips] == ["accuracy", "parameters", "energy per input"]

@@ -67,9 +67,9 @@ def test_a_file_alone_is_all_train_and_streams_with_the_same_values(photos, monk
 
 def test_other_sizes_need_size(tmp_path):
     path = tmp_path / "a.parquet"
-    images = [encoded(np.zeros((4, 4), np.uint8)), encoded(np.full((8, 8), 255, np.uint8))]
+    images = [encoded(np.zeros((4, 6), np.uint8)), encoded(np.full((8, 10), 255, np.uint8))]  # height × width
     write(path, images, [0, 1], column="target")
-    with pytest.raises(FileRefused, match=r"a\.parquet, image 1: has 8×8 pixels, others 4×4; give size="):
+    with pytest.raises(FileRefused, match=r"a\.parquet, image 1: has 10×8 pixels, others 6×4; give size="):
         Parquet(str(path)).read()
     part = Parquet(str(path), size=(2,)).read()["train"]
     assert part.x.tolist() == [[[[0, 0], [0, 0]]], [[[255, 255], [255, 255]]]]

@@ -9,8 +9,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.grading.random_matrix import noise
 from weightsmith.grading.random_matrix.laws import MarchenkoPastur
 from weightsmith.grading.random_matrix.noise import Bulk, fit_bulk, live_rows, noise_thresholds
 from weightsmith.grading.spectra.spectrum import Spectrum, spectrum
@@ -290,3 +292,13 @@ def test_every_layer_of_four_eigenvalues_has_a_finite_bulk(matrices, rows, colum
         assert bulk.spikes == int((found.parts > thresholds[:, None]).sum())
         assert bulk.spikes or bulk.threshold >= found.eigenvalues[-1]
         assert bulk.shared or found.matrices > 1
+
+
+@pytest.mark.parametrize("count", [3, 6, 20])
+def test_variances_differ_where_chi_squared_exceeds_its_median(count):
+    """σ² of equal weight 1, one of them apart by d: χ² = d²·(n − 1)/n."""
+    median = chi2.median(count - 1)
+    for share, differ in ((0.97, False), (1.03, True)):
+        logs = np.zeros(count)
+        logs[0] = math.sqrt(share * median * count / (count - 1))
+        assert noise._differ(logs, np.ones(count)) is differ

@@ -444,3 +444,9 @@ def test_method_hands_on_how_many_to_keep() -> None:
     context: Any = FakeContext()
     decision = Angles(90).choose(context, {"first": 2, "second": 1})
     assert [len(choice.kept) for choice in decision.choices] == [2, 1]
+
+
+@pytest.mark.parametrize("option", ["short", "constant"])
+def test_shares_of_a_length_are_below_one(option) -> None:
+    with pytest.raises(OptionError, match=option):
+        Angles(15, **{option: 1.0})

@@ -198,6 +198,13 @@ def test_what_lies_beyond_is_counted_in_one_bin(make_alpha, make_network):
     assert max(next(line for line in axes.get_lines() if line.get_marker() == "|").get_xdata()) < 10.5
 
 
+def test_whole_numbers_are_ticks_up_to_the_last_bin(make_alpha, make_network):
+    for alphas, names in (((1.7, 5.1), [*"1234567"]), ((3.0, 400.0), [*"123456789", "≥ 10"])):
+        (axes,) = alpha_histogram(make_network(*(make_alpha(f"{a}", a) for a in alphas))).axes
+        assert [label.get_text() for label in axes.get_xticklabels()] == names
+        assert list(axes.get_xticks()) == list(range(1, len(names) + 1))
+
+
 def test_several_networks_are_counted_in_shares_of_their_own(make_alpha, make_layer, make_network):
     first = make_network(
         make_alpha("a", 3.0), make_alpha("b", 3.1), make_alpha("c", 4.0), make_alpha("d", 7.0), source="x"

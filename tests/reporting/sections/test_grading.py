@@ -9,7 +9,7 @@ import pytest
 import weightsmith as ws
 from weightsmith.grading.answer import answer
 from weightsmith.grading.results import Omitted, Status, VerdictKind
-from weightsmith.reporting.parts import Choice, Table
+from weightsmith.reporting.parts import Choice, Shown, Table
 from weightsmith.reporting.sections.grading import MOST_SPECTRA, grading_section
 
 
@@ -86,6 +86,14 @@ def test_no_column_is_empty(section):
     (table,) = [part for part in section.of(Table) if part.title == "Layers"]
     for head, column in zip(section.table("Layers")[0], zip(*table.rows, strict=True), strict=True):
         assert any(cell is not None for cell in column), head
+
+
+def test_columns_of_numbers_are_known_as_such(section):
+    for table in section.of(Table):
+        for column, cells in zip(table.columns, zip(*table.rows, strict=True), strict=True):
+            values = {type(cell.value if isinstance(cell, Shown) else cell) for cell in cells} - {type(None)}
+            if values:
+                assert column.numeric == (values <= {int, float}), (table.title, column.head)
 
 
 def test_measures_stand_with_value_and_meaning(section, grades):

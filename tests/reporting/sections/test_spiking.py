@@ -243,6 +243,11 @@ def test_silent_layers_and_images_without_answer_must_be_looked_at(bare, read):
     assert read(spiking_section(dataclasses.replace(bare, notes=()), "x")).notes == []
 
 
+def test_a_network_that_was_not_written_is_advised_to_be(bare):
+    assert not any("--out" in line for line in spiking_section(bare, "snn").try_next)
+    assert any("--out FOLDER" in line for line in spiking_section(bare, "snn", kept=False).try_next)
+
+
 def test_the_facts_hold_settings_and_digests(record, read):
     facts = read(spiking_section(record, "x")).facts
     assert facts["network"] == record.network
