@@ -4,8 +4,9 @@
 
 A fault is another operator, comparison or constant, a condition turned round, or a returned value that is dropped. It
 is planted into a copy of the sources. The tests of a file are its doctests and the quick ones (not ``slow``) of
-tests/<its place>/test_<its name>.py and of up to four other files that import it; without any, those of the folder. A
-fault counts as caught if they fail, or do not end in time.
+tests/<its place>/test_<its name>.py (without one, of all files in that folder) and of up to four other files that
+import it; a fault that these miss is shown to all quick tests of its room (tests/<its first folder>). A fault counts as
+caught if they fail, or do not end in time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["Fault", "belonging", "faults_of"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGE = _ROOT / "src" / "weightsmith"
-_LIMIT = 240  # seconds
+_LIMIT = 900  # seconds
 _MOST_FILES = 4
 _COMPARED = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
              ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"}  # fmt: skip
@@ -109,34 +110,41 @@ def belonging(file: str, root: Path = _ROOT) -> list[str]:
         path for path in sorted((root / "tests").rglob("test_*.py")) if path != own and imports.search(path.read_text())
     ]
     users.sort(key=lambda path: (path.parent != own.parent, path.stat().st_size))
-    found = [path for path in (own, *users[:_MOST_FILES]) if path.exists()]
     folder = own.parent if own.parent.exists() else root / "tests" / place.parts[0]
-    return [path.relative_to(root).as_posix() for path in found or [folder]]
+    users = [path for path in users if own.exists() or folder not in path.parents]
+    found = [own if own.exists() else folder, *users[:_MOST_FILES]]
+    return [path.relative_to(root).as_posix() for path in found]
 
 
 def caught(fault: Fault, copy: Path) -> tuple[bool, str, float]:
-    """Whether the tests of its file notice a fault planted into ``copy``, by what, and after how many seconds."""
+    """Whether the tests notice a fault planted into ``copy``, by what, and after how many seconds."""
     path, begin = copy / fault.file, time.monotonic()
     sound = path.read_bytes()
     path.write_bytes(sound[: fault.start] + fault.new.encode() + sound[fault.end :])
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", fault.file]
+    room = f"tests/{Path(fault.file).relative_to('src/weightsmith').parts[0].removesuffix('.py')}"
+    stages = [[fault.file, *belonging(fault.file, copy)], *([[room]] if (copy / room).exists() else [])]
+    try:
+        for tests in stages:
+            failed, said = _failed(tests, copy)
+            if failed:
+                break
+    finally:
+        path.write_bytes(sound)
+    return failed, said, time.monotonic() - begin
+
+
+def _failed(tests: list[str], copy: Path) -> tuple[bool, str]:
+    """Whether these quick tests fail, and which was the first, or how the run ended."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests]
     environment = {**os.environ, "PYTHONPATH": f"{copy / 'src'}:{copy}", "CI": "true"}
     try:
         run = subprocess.run(
-            [*command, *belonging(fault.file, copy)],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT,
-            check=False,
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=_LIMIT, check=False
         )
     except subprocess.TimeoutExpired:
-        return True, f"no end in {_LIMIT} s", time.monotonic() - begin
-    finally:
-        path.write_bytes(sound)
+        return True, f"no end in {_LIMIT} s"
     said = next((line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), run.stdout[-200:])
-    return run.returncode not in (0, 5), said[:200], time.monotonic() - begin
+    return run.returncode not in (0, 5), said[:200]
 
 
 def drawn(count: int, seed: int) -> list[Fault]:

@@ -45,5 +45,6 @@ def test_every_kind_of_fault_at_its_place(tmp_path):
 
 def test_the_tests_of_a_file_are_found():
     assert belonging("src/weightsmith/core/journal.py")[0] == "tests/core/test_journal.py"
-    assert "tests/core/test_parallel.py" in belonging("src/weightsmith/core/_processes.py")
+    assert belonging("src/weightsmith/core/_processes.py")[0] == "tests/core"
+    assert "tests/core/test_sweep.py" in belonging("src/weightsmith/core/options.py")
     assert belonging("src/weightsmith/training/schedules/_base.py") == ["tests/training/schedules"]

@@ -163,7 +163,7 @@ class SpikingNetwork:
         settle: int = 0,
         observers: Sequence[Observer] = (),
         device: str = "cpu",
-        path: Literal["auto", "events", "dense", "steps"] = "auto",
+        path: Literal["auto", "events", "patterns", "dense", "steps"] = "auto",
     ) -> Responses:
         """Run on inputs ``x`` as they come from the data (normalised here by the card), from clean membranes.
 

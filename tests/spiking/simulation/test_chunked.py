@@ -25,7 +25,7 @@ from weightsmith.spiking.simulation.tally import Tally
 from weightsmith.spiking.simulation.values import Values
 
 STEPS = 21
-PATHS = ("events", "dense", "auto")
+PATHS = ("events", "patterns", "dense", "auto")
 
 
 @pytest.mark.parametrize("neuron", [IF(), IF(signed=True), Graded(5)])
@@ -44,7 +44,7 @@ def test_images_of_a_dense_layer_that_are_done_apart_fire_alike(monkeypatch, neu
 
 
 def _all_at_once(self, node, before, target, chunk):
-    chunk.values[node.name] = Values(self._dense_product(node, before, chunk.step))
+    chunk.values[node.name] = Values(self._conductor.dense(node, before, chunk.step))
     return self._fire(target, chunk).data
 
 

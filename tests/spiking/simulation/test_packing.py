@@ -14,6 +14,8 @@ from weightsmith.spiking.simulation.packing import (
     columns_last,
     dense_product,
     in_tiles,
+    pattern_bytes,
+    patterns_of,
     plain_of,
     table_of,
     tiles_of,
@@ -49,6 +51,24 @@ def test_a_row_for_every_input_of_a_dense_layer(outputs, state):
     assert bias.dtype == state
     assert np.array_equal(bias[:outputs], node.bias.numpy())
     assert not bias[outputs:].any()
+
+
+@pytest.mark.parametrize("outputs", OUTPUTS)
+@pytest.mark.parametrize("state", [np.float32, np.float64])
+def test_a_sum_for_every_pattern_of_eight_inputs(outputs, state):
+    node = Synapses("c", INPUT, weights(outputs, 11, 2, 1, seed=1), weights(outputs, seed=2))
+    table = patterns_of(node, _form(part=11, unit=0.5, state=state))
+    _, tiles, tile = table.bias.shape
+    sums = table.rows.reshape(tiles, 4, packing.LINES, tile).transpose(1, 2, 0, 3).reshape(4, packing.LINES, -1)
+    assert sums.dtype == state
+    assert table.rows.nbytes == pattern_bytes(node, np.dtype(state))
+    assert np.array_equal(table.bias.reshape(-1)[:outputs], node.bias.numpy())
+    for group, (row, channels) in enumerate([(0, range(8)), (0, range(8, 11)), (1, range(8)), (1, range(8, 11))]):
+        for pattern in range(1 << len(channels)):
+            chosen = [channel for bit, channel in enumerate(channels) if pattern >> bit & 1]
+            expected = node.weight.double()[:, chosen, row, 0].sum(dim=1) / 2
+            assert np.array_equal(sums[group, pattern, :outputs], expected.numpy())
+    assert not sums[..., outputs:].any()
 
 
 @pytest.mark.parametrize("outputs", OUTPUTS)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from weightsmith.spiking.graph import Synapses
 from weightsmith.spiking.simulation import path_costs
 from weightsmith.spiking.simulation.packing import tiling
-from weightsmith.spiking.simulation.path_costs import Work, prefers_events
+from weightsmith.spiking.simulation.path_costs import Work
 
 FLOAT = np.dtype(np.float32)
 
@@ -40,9 +41,36 @@ def test_costs_near_what_was_measured(channels, side, rate, events, dense):
 
 
 def test_events_where_few_fire_and_products_where_many_do():
-    assert prefers_events(_convolution(64, 8, 0.05))
-    assert not prefers_events(_convolution(64, 8, 0.6))
-    assert not prefers_events(_convolution(16, 32, 0.124))  # few outputs: starting on a window costs most
+    both = ["events", "dense"]
+    assert _convolution(64, 8, 0.05).cheapest(both) == "events"
+    assert _convolution(64, 8, 0.6).cheapest(both) == "dense"
+    assert _convolution(16, 32, 0.124).cheapest(both) == "dense"  # few outputs: starting on a window costs most
+
+
+@pytest.mark.parametrize(
+    ("channels", "side", "rate", "measured"),
+    [
+        (16, 32, 0.105, (126, 11, 50)),
+        (32, 16, 0.109, (154, 29, 106)),
+        (64, 8, 0.093, (213, 109, 312)),
+        (64, 8, 0.38, (434, 171, 330)),
+        (128, 8, 0.028, (234, 609, 1071)),
+        (128, 8, 0.39, (1281, 738, 1064)),
+    ],
+)
+def test_the_cheapest_of_three_paths_is_the_one_measured(channels, side, rate, measured, monkeypatch):
+    """Nanoseconds of a row of neurons, 16 images and 16 steps, with vectors of 512 bits."""
+    monkeypatch.setattr(path_costs, "_mac", lambda: 0.010)
+    monkeypatch.setattr(path_costs, "_register", lambda: 0.16)
+    monkeypatch.setattr(path_costs, "tiling", functools.partial(tiling, wide=True))
+    costs = dict(zip(("events", "patterns", "dense"), measured, strict=True))
+    assert _convolution(channels, side, rate).cheapest(list(costs)) == min(costs, key=costs.get)
+
+
+def test_both_signs_are_looked_up_apart():
+    plain = _convolution(32, 16, 0.2)
+    signed = dataclasses.replace(plain, signed=True)
+    assert signed.by_patterns - plain.by_patterns == pytest.approx(512 * 256 * 36 * (0.1 + 0.32 * 4))
 
 
 def test_double_precision_and_16_bit_tables():

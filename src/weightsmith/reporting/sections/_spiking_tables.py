@@ -20,6 +20,7 @@ _PATHS = {
     "once": "a constant current, computed once for an image",
     "dense": "all units at every step",
     "events": "a row of weights per spike",
+    "patterns": "sums of weights looked up, eight inputs at a time",
     "steps": "step by step in torch",
 }
 

@@ -18,15 +18,15 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-__all__ = ["add_rows", "lanes", "trailing_zeros", "transpose"]
+__all__ = ["ELEMENTS", "add_rows", "lanes", "trailing_zeros", "transpose", "vectors_together"]
 
 _VECTOR_BYTES = 32
-_ELEMENTS: dict[Any, ir.Type] = {
+ELEMENTS: dict[Any, ir.Type] = {
     types.float32: ir.FloatType(),
     types.float64: ir.DoubleType(),
     types.int16: ir.IntType(16),
 }
-_STORED: dict[Any, ir.Type] = {**_ELEMENTS, types.int8: ir.IntType(8)}
+_STORED: dict[Any, ir.Type] = {**ELEMENTS, types.int8: ir.IntType(8)}
 _INT64 = ir.IntType(64)
 
 
@@ -35,10 +35,10 @@ def lanes(dtype: np.dtype[Any]) -> int:
     return _VECTOR_BYTES // dtype.itemsize
 
 
-def _has_wide_vectors() -> bool:
-    """Whether Numba compiles for a processor with vectors of 512 bits."""
+def vectors_together(registers: int) -> int:
+    """How many of ``registers`` vectors are used as one: two, if Numba compiles for a processor with 512 bits."""
     host = getattr(config, "CPU_NAME", None) in (None, "host")
-    return host and bool(binding.get_host_cpu_features().get("avx512f"))
+    return 2 if registers % 2 == 0 and host and binding.get_host_cpu_features().get("avx512f") else 1
 
 
 @intrinsic
@@ -53,13 +53,13 @@ def add_rows(
     same type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and their sum
     is added as a float. All arrays are flat and contiguous.
     """
-    kind, total = _ELEMENTS.get(table.dtype), _ELEMENTS.get(sums.dtype)
+    kind, total = ELEMENTS.get(table.dtype), ELEMENTS.get(sums.dtype)
     whole = isinstance(kind, ir.IntType)
     known = isinstance(registers, types.IntegerLiteral)
     if not known or kind is None or isinstance(total, ir.IntType | None) or not (whole or kind is total):
         raise TypingError(f"rows of {table.dtype} cannot be added to sums of {sums.dtype}")
     count, size = registers.literal_value, table.dtype.bitwidth // 8
-    together = 2 if count % 2 == 0 and _has_wide_vectors() else 1
+    together = vectors_together(count)
     count, number = count // together, together * _VECTOR_BYTES // size
     vector, answer = ir.VectorType(kind, number), ir.VectorType(total, number)
     signature = types.void(
@@ -115,7 +115,7 @@ def transpose(
     all hit the same few cache lines, because strides are powers of two. Floats are multiplied in double precision,
     integers not at all. All arrays are flat and contiguous.
     """
-    kind, stored = _ELEMENTS[table.dtype], _STORED[weight.dtype]
+    kind, stored = ELEMENTS[table.dtype], _STORED[weight.dtype]
     number = _VECTOR_BYTES // (table.dtype.bitwidth // 8)
     vector, given_vector, double = (ir.VectorType(each, number) for each in (kind, stored, ir.DoubleType()))
     whole = isinstance(kind, ir.IntType)

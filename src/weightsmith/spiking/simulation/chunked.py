@@ -1,9 +1,8 @@
-"""The compiled engine: all steps of a chunk through one layer before the next, each layer by its faster path.
+"""The compiled engine: all steps of a chunk through one layer before the next, each layer by its cheapest path.
 
-A layer whose input spikes are sparse is run event by event (:mod:`weightsmith.spiking.simulation._kernels`), adding the
-row of weights of every spike and updating its neurons at once; a layer with dense input as one convolution or matrix
-product over all images and steps of the chunk, followed by the neurons. The number of events in the chunk decides
-(:mod:`weightsmith.spiking.simulation.path_costs`). A constant input flows through its layer once per image.
+Layers run by events, by patterns or dense (:mod:`weightsmith.spiking.simulation.conducting`); the spikes of the chunk
+decide. Currents by patterns are put off until it is known what is added to them and whether neurons follow, which then
+fire in the same loop. A constant input flows through its layer once per image.
 """
 
 from __future__ import annotations
@@ -17,17 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weightsmith.core.errors import UsageError
-from weightsmith.spiking.conversion.quantise import floating_nodes
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import Graded
-from weightsmith.spiking.simulation.packing import Form, dense_product, in_tiles, table_of, tiles_of
-from weightsmith.spiking.simulation.path_costs import Work, prefers_events
+from weightsmith.spiking.simulation.conducting import Conductor, Population, Route
 from weightsmith.spiking.simulation.precision import kinds_of
 from weightsmith.spiking.simulation.sources import Currents, Source, entering
 from weightsmith.spiking.simulation.tally import INPUTS
-from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Values, largest_sums, readers_of, span_of
+from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Pending, Values, largest_sums, readers_of, span_of
 
 __all__ = ["ChunkEngine"]
 
@@ -50,15 +47,15 @@ class ChunkEngine:
         source: Source,
         precision: Precision,
         steps: int,
-        path: Literal["auto", "events", "dense"] = "auto",
+        path: Route | Literal["auto"] = "auto",
     ) -> None:
-        self._network, self._source, self._path = network, source, path
-        self._whole, self._floating = precision == "int8", floating_nodes(network)
+        self._network, self._source = network, source
         self._kinds = kinds_of(network, precision, steps)
+        self._conductor = Conductor(network, self._kinds, precision == "int8", path)
         self._readers = readers_of(network.nodes)
         self._spike_kind = np.int8 if network.neuron.signed else np.uint8
         self._graded = isinstance(network.neuron, Graded)
-        if self._graded and path == "events":
+        if self._graded and path in ("events", "patterns"):
             raise UsageError(f"{network.neuron}: spikes of several sizes run on the dense path; use path='auto'")
         self._neurons = {
             node.name: NeuronRows.of(node, network, self._kinds[node.name]) for node in network.populations
@@ -110,21 +107,22 @@ class ChunkEngine:
             part = currents if constant else np.ascontiguousarray(currents[:, step : step + count])
             chunk.values[name] = Values(part, constant=constant)
         chunk.remaining = dict(self._readers)
-        if self.shared is None and chunk.values[INPUT].discrete:
-            self._notify(chunk, INPUTS, chunk.values[INPUT].data)
+        if self.shared is None and (entered := self._known(INPUT, chunk)).discrete:
+            self._notify(chunk, INPUTS, entered.data)
             for observer in observers:
                 if observer.inputs:
-                    observer.see(INPUT, self._images, step, chunk.values[INPUT].data, None)
+                    observer.see(INPUT, self._images, step, entered.data, None)
         for node in self._nodes():
             if node.name not in chunk.values:
                 chunk.values[node.name] = self._value(node, chunk)
             if isinstance(node, Neurons):
-                self._notify(chunk, node.name, chunk.values[node.name].data)
+                spikes = self._known(node.name, chunk).data
+                self._notify(chunk, node.name, spikes)
                 for observer in observers:
                     tested = chunk.tested.get(node.name) if observer.membranes else None
-                    observer.see(node.name, self._images, step, chunk.values[node.name].data, tested)
+                    observer.see(node.name, self._images, step, spikes, tested)
             chunk.forget(node)
-        last = chunk.values[self._network.nodes[-1].name]
+        last = self._known(self._network.nodes[-1].name, chunk)
         outputs = last.floats(self._kinds[self._network.nodes[-1].name]).reshape(
             len(self._images), -1, self._network.classes
         )
@@ -154,7 +152,7 @@ class ChunkEngine:
         for node in self._network.nodes:
             if node.name in needed and node.name not in chunk.values:
                 chunk.values[node.name] = self._value(node, chunk)
-        return chunk.values[name]
+        return self._known(name, chunk)
 
     def currents(self, name: str, steps: int) -> NDArray[Any]:
         """The currents (images, steps, positions, channels) of the synapses ``name``, without neurons before them.
@@ -184,7 +182,7 @@ class ChunkEngine:
         chunk.counts[name] = np.empty(spikes.shape[:2], np.int64)
         count(spikes.reshape(-1), spikes.shape[0] * spikes.shape[1], chunk.counts[name].reshape(-1))
 
-    def _value(self, node: Node, chunk: Chunk) -> Values:
+    def _value(self, node: Node, chunk: Chunk) -> Values | Pending:
         kind = self._kinds[node.name]
         match node:
             case Synapses():
@@ -194,38 +192,62 @@ class ChunkEngine:
             case Pool() | Gate():
                 return self._pooled(node, chunk)
             case Flatten():
-                before = chunk.values[node.source]
+                before = self._known(node.source, chunk)
                 readers = [other for other in self._network.nodes if node.name in other.sources]
                 dense = bool(readers) and all(isinstance(reader, Synapses) for reader in readers)
                 return before if dense else before.by_channel()  # dense layers reorder their weights instead
             case Scale():
-                before = chunk.values[node.source]
-                return Values(before.floats(kind) * node.factor.numpy().astype(kind), constant=before.constant)
+                return self._known(node.source, chunk).scaled(node.factor.numpy().astype(kind))
             case Add():
-                parts = [chunk.values[name] for name in node.sources]
-                total = parts[0].floats(kind)
-                for part in parts[1:]:
-                    total = total + part.floats(kind)
-                return Values(total, constant=all(part.constant for part in parts))
+                return self._sum(node, chunk)
 
-    def _conduct(self, node: Synapses, chunk: Chunk) -> Values:
-        before = chunk.values[node.source]
+    def _conduct(self, node: Synapses, chunk: Chunk) -> Values | Pending:
+        before = self._known(node.source, chunk)
         shape = self._network.shapes[node.name]
         events = before.in_parts() if node.dense and before.discrete else before
-        by_events = self._by_events(node, events)
-        self._paths.setdefault(node.name, set()).add("events" if by_events else "once" if before.constant else "dense")
-        if by_events and node.dense:
-            images, steps = before.data.shape[:2]
-            return Values(self._project(node, events, before.data.shape[2]).reshape(images, steps, 1, shape[0]))
+        route = self._conductor.route(node, events)
+        self._paths.setdefault(node.name, set()).add("once" if before.constant else route)
         readers = [other for other in self._network.nodes if node.name in other.sources]
+        if route == "patterns":
+            pending = Pending(node, before)
+            return pending if len(readers) == 1 else Values(self._conductor.look_up(pending, None))
+        if route == "events" and node.dense:
+            images, steps = before.data.shape[:2]
+            currents = self._conductor.project(node, events, before.data.shape[2])
+            return Values(currents.reshape(images, steps, 1, shape[0]))
         target = readers[0] if len(readers) == 1 and isinstance(readers[0], Neurons) else None
         if target is None or chunk.wants_membranes or node.dense or before.constant:
-            if by_events:
-                return Values(self._convolve(node, before, None))
-            return Values(self._dense_product(node, before, chunk.step), constant=before.constant)
-        fired = self._convolve(node, before, target) if by_events else self._dense_firing(node, before, target, chunk)
+            if route == "events":
+                return Values(self._conductor.convolve(node, before, None))
+            return Values(self._conductor.dense(node, before, chunk.step), constant=before.constant)
+        if route == "events":
+            fired = self._conductor.convolve(node, before, self._population(target))
+        else:
+            fired = self._dense_firing(node, before, target, chunk)
         chunk.values[target.name] = self._spikes(fired)
         return Values(_NONE)  # no node reads the currents
+
+    def _known(self, name: str, chunk: Chunk) -> Values:
+        """The values of a node; currents that were put off are computed now."""
+        found = chunk.values[name]
+        if isinstance(found, Pending):
+            found = chunk.values[name] = Values(self._conductor.look_up(found, None))
+        return found
+
+    def _sum(self, node: Add, chunk: Chunk) -> Values | Pending:
+        """The sum of several nodes; it is put off if one of two is, and the other is there."""
+        kind = self._kinds[node.name]
+        for name, other in (node.sources, node.sources[::-1]) if len(set(node.sources)) == 2 else ():
+            first = chunk.values[name]
+            if isinstance(first, Pending) and first.added is None and self._kinds[first.node.name] == kind:
+                second = self._known(other, chunk)
+                if not second.constant:
+                    return dataclasses.replace(first, added=second)
+        parts = [self._known(name, chunk) for name in node.sources]
+        total = parts[0].floats(kind)
+        for part in parts[1:]:
+            total = total + part.floats(kind)
+        return Values(total, constant=all(part.constant for part in parts))
 
     def _dense_firing(self, node: Synapses, before: Values, target: Neurons, chunk: Chunk) -> NDArray[Any]:
         """The spikes of ``target``, a few images at a time, so that currents stay in the cache."""
@@ -236,96 +258,16 @@ class ChunkEngine:
         for begin in range(0, images, several):
             rows = slice(begin, begin + several)
             part = dataclasses.replace(before, data=before.data[rows], events=None)
-            self._step(target, self._dense_product(node, part, chunk.step), rows, spikes[rows], spikes[:0])
+            self._step(target, self._conductor.dense(node, part, chunk.step), rows, spikes[rows], spikes[:0])
         return spikes
 
-    def _by_events(self, node: Synapses, before: Values) -> bool:
-        if not before.discrete or node.groups != 1 or self._path == "dense" or self._graded:
-            return False
-        if self._path == "events":
-            return True
-        images, steps, parts, channels = before.data.shape
-        form = self._form(node, before, parts)
-        shapes = self._network.shapes
-        work = Work(
-            node,
-            images * steps,
-            (parts, channels),
-            shapes[node.name],
-            before.total,
-            parts,
-            np.dtype(form.state),
-            form.kind,
-        )
-        return prefers_events(work)
-
-    def _form(self, node: Synapses, before: Values, positions: int) -> Form:
-        whole = self._whole and node.name not in self._floating
-        return Form(positions, before.data.shape[3], before.signed, before.unit, self._kinds[node.name], whole)
-
-    def _convolve(self, node: Synapses, before: Values, target: Neurons | None) -> NDArray[Any]:
-        """The spikes of ``target``, or the currents if it is None."""
-        from weightsmith.spiking.simulation._kernels import convolve
-
-        table = table_of(node, self._form(node, before, before.data.shape[2]))
-        height, width = self._network.shapes[node.source][1:]
-        channels, rows, columns = self._network.shapes[node.name]
-        kernel = tuple(node.weight.shape[2:])
-        sizes = np.array(
-            [height, width, table.depth, rows, columns, *kernel, *node.stride, *node.padding, *node.dilation]
-        )
-        images, steps = before.data.shape[:2]
-        _, tiles, tile = table.bias.shape
-        kind = self._spike_kind if target else self._kinds[node.name]
-        out = np.empty((images * steps * rows * columns, tiles, tile), kind)
-        nothing = np.empty((0, 1, 1), self._kinds[target.name if target else node.name])
-        membranes = sent = thresholds = leaks = nothing
-        if target is not None:
-            neurons = self._neurons[target.name]
-            membranes, sent = (
-                in_tiles(state.reshape(-1, channels), tiles, tile, 0) for state in self._state(target.name)
-            )
-            thresholds, leaks = in_tiles(neurons.threshold, tiles, tile, np.inf), in_tiles(neurons.leak, tiles, tile, 0)
-        neuron = self._network.neuron
-        convolve(
-            *before.listed(width), table.rows, tiles, table.registers, table.most, table.bias, images, steps, sizes,
-            membranes, sent, thresholds, leaks, neuron.reset == "soft", neuron.delay,
-            out if target else nothing.astype(self._spike_kind), nothing if target else out,
-        )  # fmt: skip
-        padded = tiles * tile != channels
-        if target is not None and padded:
-            for state, tiled in zip(self._state(target.name), (membranes, sent), strict=True):
-                state[:] = tiled.reshape(len(tiled), tiles * tile)[:, :channels].reshape(state.shape)
-        listed = out.reshape(-1, tiles * tile)
-        whole = np.ascontiguousarray(listed[:, :channels]) if padded else listed
-        return whole.reshape(images, steps, rows * columns, channels)
-
-    def _project(self, node: Synapses, before: Values, positions: int) -> NDArray[Any]:
-        from weightsmith.spiking.simulation._kernels import project
-
-        form = self._form(node, before, positions)
-        table, rows = table_of(node, form), before.data.shape[0] * before.data.shape[1]
-        currents = np.empty((rows, len(node.weight)), self._kinds[node.name])
-        listed, parts, out = before.listed(None), before.data.shape[2], currents.reshape(-1)
-        for number, (weights, bias) in enumerate(zip(tiles_of(node, form), table.bias[0], strict=True)):
-            project(*listed, weights, table.registers, table.most, bias, rows, parts, number * len(bias), out)
-        return currents
-
-    def _dense_product(self, node: Synapses, before: Values, step: int) -> NDArray[Any]:
-        values = before.floats(self._kinds[node.name])
-        shape, space = self._network.shapes[node.name], self._network.shapes[node.source][1:]
-        if not self._graded:
-            return dense_product(node, values, space, shape, node.bias)
-        found = dense_product(node, values, space, shape, None)
-        if node.bias is not None and step == 0:
-            found[:, 0] += node.bias.numpy().astype(found.dtype)
-        return found
-
     def _fire(self, node: Neurons, chunk: Chunk) -> Values:
-        before = chunk.values[node.source]
-        kind = self._kinds[node.name]
+        waiting = chunk.values[node.source]
+        if isinstance(waiting, Pending) and not chunk.wants_membranes:
+            return self._spikes(self._conductor.look_up(waiting, self._population(node)))
+        before, kind = self._known(node.source, chunk), self._kinds[node.name]
         # Currents may have a smaller type than membranes; they need not be converted.
-        currents = np.ascontiguousarray(before.floats(kind) if before.discrete else before.data)
+        currents = np.ascontiguousarray(before.data if before.data.dtype.kind == "f" else before.floats(kind))
         images, _, positions, channels = currents.shape
         spikes = np.empty((images, chunk.steps, positions, channels), self._spike_kind)
         tested = np.empty(spikes.shape if chunk.wants_membranes else 0, kind)
@@ -362,6 +304,9 @@ class ChunkEngine:
             self._sent[name] = np.zeros_like(known) if self._network.neuron.signed else known[:0]
         return self._membranes[name], self._sent[name]
 
+    def _population(self, node: Neurons) -> Population:
+        return Population(self._neurons[node.name], *self._state(node.name))
+
     def _counter(self, gate: Gate) -> type[Any]:
         """The type of the sums that a gate holds."""
         return np.int32 if self._network.gates_spikes(gate) else self._kinds[gate.name]
@@ -374,7 +319,7 @@ class ChunkEngine:
     def _pooled(self, node: Pool | Gate, chunk: Chunk) -> Values:
         from weightsmith.spiking.simulation._kernels import gate, pool
 
-        before = chunk.values[node.source]
+        before = self._known(node.source, chunk)
         images, steps, _, channels = before.data.shape
         _, height, width = self._network.shapes[node.source]
         _, rows, columns = self._network.shapes[node.name]

@@ -25,11 +25,14 @@ from weightsmith.spiking.graph import Shape, Synapses
 from weightsmith.spiking.simulation.reference import convolved
 
 __all__ = [
+    "LINES",
     "Form",
     "Table",
     "columns_last",
     "dense_product",
     "in_tiles",
+    "pattern_bytes",
+    "patterns_of",
     "plain_of",
     "table_of",
     "tiles_of",
@@ -43,6 +46,8 @@ _LINE = 64  # bytes
 _VECTOR = 32  # bytes
 _SAFE = 256  # rows of |w| ≤ 127 whose sum fits 16 bits
 _ANY = 2**62
+_PATTERN = 8  # inputs
+LINES = 257  # rows for each eight inputs in a table of patterns; with 256 all would share a few sets of the cache
 _KEPT = 2**22  # most weights of a dense layer for which a second copy in another order is kept
 _OUTPUTS = 256  # outputs of a larger one that are reordered together
 _OVERHEAD = 3  # cost of starting a tile, in registers
@@ -115,6 +120,8 @@ def tiling(outputs: int, kind: np.dtype[Any], *, wide: bool | None = None) -> tu
 # version of its weights, so that weights changed in place are laid out again.
 _TABLES: WeakKeyDictionary[Synapses, dict[Form, tuple[Table, tuple[int, int]]]] = WeakKeyDictionary()
 
+_PATTERNS: WeakKeyDictionary[Synapses, dict[Form, tuple[Table, tuple[int, int]]]] = WeakKeyDictionary()
+
 _PLAIN: WeakKeyDictionary[Synapses, dict[tuple[int, torch.dtype], tuple[Tensor, int]]] = WeakKeyDictionary()
 
 
@@ -124,6 +131,38 @@ def table_of(node: Synapses, form: Form) -> Table:
     if form not in tables or tables[form][1] != written:
         tables[form] = _lay_out(node, form), written
     return tables[form][0]
+
+
+def patterns_of(node: Synapses, form: Form) -> Table:
+    """The table of sums of a convolution's rows for every pattern of eight inputs, computed once."""
+    tables, written = _PATTERNS.setdefault(node, {}), (writes(node.weight), writes(node.bias))
+    if form not in tables or tables[form][1] != written:
+        tables[form] = _sum_patterns(node, form), written
+    return tables[form][0]
+
+
+def pattern_bytes(node: Synapses, kind: np.dtype[Any]) -> int:
+    """The size of :func:`patterns_of` for sums of this type."""
+    outputs, inputs, *kernel = node.weight.shape
+    registers, tiles = tiling(outputs, kind)
+    return math.prod(kernel) * -(-inputs // _PATTERN) * LINES * tiles * registers * _VECTOR
+
+
+def _sum_patterns(node: Synapses, form: Form) -> Table:
+    kind, (outputs, inputs) = np.dtype(form.state), node.weight.shape[:2]
+    registers, tiles = tiling(outputs, kind)
+    tile, groups = registers * _VECTOR // kind.itemsize, -(-inputs // _PATTERN)
+    kernel = math.prod(node.weight.shape[2:])
+    weights = np.zeros((kernel, groups * _PATTERN, tiles * tile), kind)
+    weights[:, :inputs, :outputs] = node.weight.permute(2, 3, 1, 0).flatten(0, 1).double().numpy() * form.unit
+    rows = weights.reshape(kernel * groups, _PATTERN, tiles, tile).transpose(2, 0, 1, 3)
+    sums = _aligned((tiles, kernel * groups, LINES, tile), kind)
+    for bit in range(_PATTERN):  # sums of the patterns that have this bit and no higher one
+        sums[:, :, 1 << bit : 2 << bit] = sums[:, :, : 1 << bit] + rows[:, :, bit : bit + 1]
+    bias = np.zeros(tiles * tile, kind)
+    if node.bias is not None:
+        bias[:outputs] = node.bias.numpy()
+    return Table(sums.reshape(-1), registers, groups, bias.reshape(1, tiles, tile), _ANY)
 
 
 def tiles_of(node: Synapses, form: Form) -> Iterator[NDArray[Any]]:

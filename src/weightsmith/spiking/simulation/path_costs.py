@@ -1,14 +1,17 @@
-"""The cost of a layer on either path of the compiled engine, by which the engine chooses.
+"""The cost of a layer on each path of the compiled engine, by which the engine chooses.
 
 In nanoseconds of one core, fitted to the layers of a ResNet-20, a ResNet-56 and the paper's VGG-5 with 4 to 50 % of
 their inputs active. Nothing is timed during a run: the same run always takes the same paths and rounds in the same way.
 
-    events = values read + 45 · neuron rows · tiles + events · tiles · (0.4 + R · registers)
-    dense  = MAC · connections + 0.5 · (values read + values given)
+    events   = values read + 45 · neuron rows · tiles + events · tiles · (0.4 + R · registers)
+    patterns = 0.2 · (values read + given) + neuron rows · tiles · (2 + groups · (0.1 + R · registers)) + 0.08 · sums
+    dense    = MAC · connections + 0.5 · (values read + values given)
 
 An event is counted once for every neuron row that it reaches. Dense layers take their inputs in parts, each of which
-costs 10 for a row and tile. Where vectors have 512 bits MAC is 0.010 and R, the cost of 256 bits of a row, 0.16;
-elsewhere 0.036 and 0.32. MAC is a third more for matrix products, and in double precision twice that.
+costs 10 for a row and tile. Groups are the eights of inputs that a neuron sees, twice for spikes of both signs; sums
+are those in the table, which serve many chunks; if they take more than 8 MB, R is half as much again. Where vectors
+have 512 bits MAC is 0.010 and R, the cost of 256 bits of a row, 0.16; elsewhere 0.036 and 0.32. MAC is a third more for
+matrix products, and in double precision twice that.
 """
 
 from __future__ import annotations
@@ -16,15 +19,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from weightsmith.spiking.graph import Shape, Synapses
-from weightsmith.spiking.simulation.packing import tiling
+from weightsmith.spiking.simulation.packing import pattern_bytes, tiling
 
-__all__ = ["Work", "prefers_events"]
+__all__ = ["Work"]
+
+_FAR = 8_000_000  # bytes of a table that is mostly outside of a core's own cache
+_Route = TypeVar("_Route", bound=str)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Work:
     """The work of a layer in a chunk: ``maps`` images and steps of ``before`` values each, ``events`` spikes in all.
 
     ``parts`` is the number of parts of a dense layer's inputs; ``kind`` is the type of its sums, ``table`` that of the
-    weights that events add.
+    weights that events add; ``signed`` says whether spikes may be −1.
     """
 
     node: Synapses
@@ -43,6 +50,7 @@ class Work:
     parts: int
     kind: np.dtype[Any]
     table: np.dtype[Any]
+    signed: bool = False
 
     @property
     def by_events(self) -> float:
@@ -55,16 +63,28 @@ class Work:
         return self.maps * math.prod(self.before) + tiles * (rows * each + added)
 
     @property
+    def by_patterns(self) -> float:
+        """The cost of looking up the sums of eight inputs at a time, for a convolution."""
+        outputs, inputs, *kernel = self.node.weight.shape
+        registers, tiles = tiling(outputs, self.kind)
+        rows, groups = self.maps * math.prod(self.after[1:]), math.prod(kernel) * -(-inputs // 8)
+        size = pattern_bytes(self.node, self.kind)
+        register = _register() * (1.5 if size > _FAR else 1.0)
+        looked = groups * (2 if self.signed else 1) * (0.1 + register * registers)
+        values = self.maps * (math.prod(self.before) + math.prod(self.after))
+        return 0.2 * values + tiles * rows * (2 + looked) + 0.08 * size / self.kind.itemsize
+
+    @property
     def dense(self) -> float:
         """The cost of one product over all images and steps."""
         given = self.maps * math.prod(self.after)
         mac = _mac() * (4 / 3 if self.node.dense else 1) * (2 if self.kind == np.float64 else 1)
         return mac * given * math.prod(self.node.weight.shape[1:]) + 0.5 * (self.maps * math.prod(self.before) + given)
 
-
-def prefers_events(work: Work) -> bool:
-    """Whether a layer is faster event by event."""
-    return work.by_events < work.dense
+    def cheapest(self, known: Sequence[_Route]) -> _Route:
+        """The path of these that costs least."""
+        costs = {"events": lambda: self.by_events, "patterns": lambda: self.by_patterns, "dense": lambda: self.dense}
+        return min(known, key=lambda path: costs[path]())
 
 
 @functools.cache

@@ -33,7 +33,7 @@ from weightsmith.spiking.simulation.tally import Tally
 
 __all__ = ["Engine", "Part", "Path", "check_device", "run_block", "simulate", "simulate_trains"]
 
-Path = Literal["auto", "events", "dense", "steps"]
+Path = Literal["auto", "events", "patterns", "dense", "steps"]
 _TOGETHER = 16  # steps of a chunk
 Part = tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]  # outputs (rows, steps, classes), counts (rows, steps)
 

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape
+from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape, Synapses
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Chunk", "NeuronRows", "Values", "largest_sums", "readers_of", "span_of"]
+__all__ = ["Chunk", "NeuronRows", "Pending", "Values", "largest_sums", "readers_of", "span_of"]
 
 _WIDE = 256  # neurons of a row when positions are joined, enough to make up for the start of a loop
 _PART = 64  # inputs of a dense layer processed together: their rows of a tile fit in the cache
@@ -27,19 +27,20 @@ class Values:
     """The output of a node: (images, steps, positions, channels), each worth ``unit``, at most ``most`` spikes at once.
 
     With ``constant`` there is one step, the same for all. Spikes and counts are bytes, signed for inputs; everything
-    else is of the engine's float type.
+    else is of the engine's float type. ``factor``, one number per channel, multiplies them.
     """
 
     data: NDArray[Any]
     unit: float = 1.0
     most: int = 1
     constant: bool = False
+    factor: NDArray[Any] | None = None
     events: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
 
     @property
     def discrete(self) -> bool:
         """Whether these are spikes or counts of them."""
-        return self.data.dtype in (np.uint8, np.int8)
+        return self.data.dtype in (np.uint8, np.int8) and self.factor is None
 
     @property
     def signed(self) -> bool:
@@ -84,16 +85,38 @@ class Values:
 
     def by_channel(self) -> Values:
         """The same values as features, channel by channel."""
+        if self.factor is not None:
+            return Values(self.floats(self.factor.dtype.type), constant=self.constant).by_channel()
         images, steps = self.data.shape[:2]
         features = np.ascontiguousarray(self.data.transpose(0, 1, 3, 2)).reshape(images, steps, 1, -1)
         return dataclasses.replace(self, data=features, events=None)
 
+    def scaled(self, factor: NDArray[Any]) -> Values:
+        """The same values, each channel times its factor; spikes stay bytes."""
+        if self.discrete:
+            return dataclasses.replace(self, factor=factor, events=None)
+        return Values(self.floats(factor.dtype.type) * factor, constant=self.constant)
+
+    def factors(self, channels: int, kind: type[Any]) -> NDArray[Any]:
+        """The value of 1 in each of the channels."""
+        units = np.full(channels, self.unit, kind)
+        return units if self.factor is None else units * self.factor.astype(kind)
+
     def floats(self, kind: type[Any]) -> NDArray[Any]:
         """The values themselves."""
-        if not self.discrete:
-            return self.data.astype(kind, copy=False)
-        values = self.data.astype(kind)
-        return values if self.unit == 1 else values * kind(self.unit)
+        values = self.data.astype(kind, copy=False)
+        if self.unit != 1:
+            values = values * kind(self.unit)
+        return values if self.factor is None else values * self.factor.astype(kind)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pending:
+    """Currents that are computed together with their neurons: a convolution of spikes, plus other values."""
+
+    node: Synapses
+    before: Values
+    added: Values | None = None
 
 
 class Chunk:
@@ -102,7 +125,7 @@ class Chunk:
     def __init__(self, step: int, steps: int, observers: Sequence[Observer], *, wants_membranes: bool = False) -> None:
         self.step, self.steps = step, steps
         self.wants_membranes = wants_membranes or any(observer.membranes for observer in observers)
-        self.values: dict[str, Values] = {}
+        self.values: dict[str, Values | Pending] = {}
         self.tested: dict[str, NDArray[Any]] = {}
         self.counts: dict[str, NDArray[np.int64]] = {}
         self.remaining: dict[str, int] = {}
