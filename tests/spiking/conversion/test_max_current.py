@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import tempfile
 
 import numpy as np
@@ -30,6 +29,7 @@ from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.simulation import chunked
 from weightsmith.spiking.simulation.reference import Stepper
 from weightsmith.spiking.simulation.sources import source_of
+from weightsmith.spiking.simulation.values import step_bytes
 
 
 class Gated(nn.Module):
@@ -102,7 +102,7 @@ def test_it_is_what_starting_over_for_every_layer_gives(name, neuron, encode, mo
     assert largest_currents(network, source, 40) == expected
     # In other parts: three images and seven steps at a time.
     monkeypatch.setattr(chunked, "_CHUNK", 7)
-    monkeypatch.setattr(chunked, "_BUDGET", 3 * 7 * 2 * sum(math.prod(shape) for shape in network.shapes.values()))
+    monkeypatch.setattr(chunked, "_BUDGET", 3 * 7 * step_bytes(network))
     assert chunked.ChunkEngine(network, source, "float32", 40).block == 3
     calls = []
     assert largest_currents(network, source, 40, progress=lambda *parts: calls.append(parts)) == expected

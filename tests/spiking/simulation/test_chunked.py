@@ -22,7 +22,7 @@ from weightsmith.spiking.simulation.exits import Margin
 from weightsmith.spiking.simulation.simulate import run_block, simulate_trains
 from weightsmith.spiking.simulation.sources import Trains, source_of
 from weightsmith.spiking.simulation.tally import Tally
-from weightsmith.spiking.simulation.values import Values
+from weightsmith.spiking.simulation.values import Values, step_bytes
 
 STEPS = 21
 PATHS = ("events", "patterns", "dense", "auto")
@@ -211,8 +211,7 @@ def test_memory_bounds_the_block(monkeypatch):
     source = source_of(found, inputs(found, 50), 0, 0)
     monkeypatch.undo()
     assert ChunkEngine(found, source, "float32", 100).block == 50
-    units = sum(np.prod(shape) for shape in found.shapes.values())
-    monkeypatch.setattr(chunked, "_BUDGET", 2 * 16 * int(units) * 7 + 1)
+    monkeypatch.setattr(chunked, "_BUDGET", 16 * step_bytes(found) * 7 + 1)
     engine = ChunkEngine(found, source, "float32", 100)
     assert (engine.block, engine.chunk) == (7, 16)
     assert ChunkEngine(found, source, "float32", 3).chunk == 3
@@ -230,8 +229,7 @@ def test_however_a_run_is_cut(monkeypatch, chunk, block):
         found.run(x, STEPS, path="events", observers=[whole])
         with monkeypatch.context() as patch:
             patch.setattr(chunked, "_CHUNK", chunk)
-            size = sum(int(np.prod(shape)) for shape in found.shapes.values())
-            patch.setattr(chunked, "_BUDGET", 2 * min(chunk, STEPS) * size * block)
+            patch.setattr(chunked, "_BUDGET", min(chunk, STEPS) * step_bytes(found) * block)
             assert ChunkEngine(found, source_of(found, x, 0, 0), "float32", STEPS).block == block
             found.run(x, STEPS, path="events", observers=[cut])
         for name, train in whole.trains.items():

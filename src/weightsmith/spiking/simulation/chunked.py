@@ -24,11 +24,11 @@ from weightsmith.spiking.simulation.conducting import Conductor, Population, Rou
 from weightsmith.spiking.simulation.precision import kinds_of
 from weightsmith.spiking.simulation.sources import Currents, Source, entering
 from weightsmith.spiking.simulation.tally import INPUTS
-from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Pending, Values, largest_sums, readers_of, span_of
+from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Pending, Values, largest_sums, readers_of, span_of, step_bytes
 
 __all__ = ["ChunkEngine"]
 
-_BUDGET = 160_000_000  # bytes for the values of a chunk
+_BUDGET = 64_000_000  # bytes for the values of a chunk
 _CHUNK = 16
 _NEAR = 2_000_000  # currents computed together before their neurons fire
 _NONE: NDArray[Any] = np.empty(0, np.float32)
@@ -67,8 +67,7 @@ class ChunkEngine:
         self._sent: dict[str, NDArray[Any]] = {}
         self._counts: dict[str, NDArray[Any]] = {}
         self.chunk = min(_CHUNK, steps)
-        size = sum(math.prod(shape) for shape in network.shapes.values())
-        self.block = max(1, min(len(source), _BUDGET // (self.chunk * size * 2)))
+        self.block = max(1, min(len(source), _BUDGET // (self.chunk * step_bytes(network))))
 
     def begin(self, rows: NDArray[np.int64]) -> None:
         """A new block with clean membranes."""
@@ -204,7 +203,7 @@ class ChunkEngine:
     def _conduct(self, node: Synapses, chunk: Chunk) -> Values | Pending:
         before = self._known(node.source, chunk)
         shape = self._network.shapes[node.name]
-        events = before.in_parts() if node.dense and before.discrete else before
+        events = before.in_parts(half=self._conductor.halves(node)) if node.dense and before.discrete else before
         route = self._conductor.route(node, events)
         self._paths.setdefault(node.name, set()).add("once" if before.constant else route)
         readers = [other for other in self._network.nodes if node.name in other.sources]

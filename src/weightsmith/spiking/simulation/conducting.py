@@ -55,6 +55,10 @@ class Conductor:
         self._graded = isinstance(network.neuron, Graded)
         self._spike_kind = np.int8 if network.neuron.signed else np.uint8
 
+    def halves(self, node: Synapses) -> bool:
+        """Whether the rows of a layer are 16-bit integers on the path of events."""
+        return self._whole and node.name not in self._floating
+
     def route(self, node: Synapses, before: Values) -> Route:
         """The path of a layer for these inputs, which are cut into parts if the layer is dense."""
         if not before.discrete or node.groups != 1 or self._graded:
@@ -187,5 +191,5 @@ class Conductor:
         return np.empty((0, 1, 1), self._kinds[node.name] if target is None else target.membranes.dtype)
 
     def _form(self, node: Synapses, before: Values, positions: int) -> Form:
-        whole = self._whole and node.name not in self._floating
-        return Form(positions, before.data.shape[3], before.signed, before.unit, self._kinds[node.name], whole)
+        kind, whole = self._kinds[node.name], self.halves(node)
+        return Form(positions, before.data.shape[3], before.signed, before.unit, kind, whole)

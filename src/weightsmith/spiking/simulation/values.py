@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape, Synapses
+from weightsmith.spiking.graph import INPUT, Flatten, Gate, Neurons, Node, Pool, Shape, Synapses
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Chunk", "NeuronRows", "Pending", "Values", "largest_sums", "readers_of", "span_of"]
+__all__ = ["Chunk", "NeuronRows", "Pending", "Values", "largest_sums", "readers_of", "span_of", "step_bytes"]
 
 _WIDE = 256  # neurons of a row when positions are joined, enough to make up for the start of a loop
-_PART = 64  # inputs of a dense layer processed together: their rows of a tile fit in the cache
+_PART = 128  # inputs of a dense layer processed together: their rows of a tile fit in the cache
 
 
 @dataclasses.dataclass
@@ -74,12 +74,15 @@ class Values:
             self.events = starts, codes
         return self.events
 
-    def in_parts(self) -> Values:
-        """The same values as features, divided into parts of one size, which replace positions."""
+    def in_parts(self, *, half: bool = False) -> Values:
+        """The same values as features, divided into parts of one size, which replace positions.
+
+        Parts are twice as large for rows of ``half`` the size (16 bits).
+        """
         images, steps, positions, channels = self.data.shape
-        features = positions * channels
-        part = max(size for size in range(1, _PART + 1) if features % size == 0)
-        if part < _PART // 4:
+        features, most = positions * channels, 2 * _PART if half else _PART
+        part = max(size for size in range(1, most + 1) if features % size == 0)
+        if part < most // 8:
             part = features
         return dataclasses.replace(self, data=self.data.reshape(images, steps, -1, part), events=None)
 
@@ -147,6 +150,34 @@ def readers_of(nodes: Sequence[Node]) -> dict[str, int]:
             readers[name] += 1
     readers[nodes[-1].name] += 1
     return readers
+
+
+def step_bytes(network: SpikingNetwork) -> int:
+    """The most bytes that the values of one image and step take at a time: spikes 1, all others 4 bytes for a unit.
+
+    Currents of a convolution that only neurons read are not stored.
+    """
+    remaining, size = readers_of(network.nodes), {INPUT: 4}
+    held = {INPUT: 4 * math.prod(network.input_shape)}
+    most = 0
+    for node in network.nodes:
+        readers = [other for other in network.nodes if node.name in other.sources]
+        match node:
+            case Neurons():
+                size[node.name] = 1
+            case Pool() | Gate() | Flatten():
+                size[node.name] = size[node.source]
+            case Synapses() if not node.dense and len(readers) == 1 and isinstance(readers[0], Neurons):
+                size[node.name] = 0
+            case _:
+                size[node.name] = 4
+        held[node.name] = size[node.name] * math.prod(network.shapes[node.name])
+        most = max(most, sum(held.values()))
+        for name in node.sources:
+            remaining[name] -= 1
+            if remaining[name] == 0:
+                held.pop(name)
+    return most
 
 
 @dataclasses.dataclass(frozen=True)
