@@ -24,7 +24,16 @@ from weightsmith.spiking.simulation.conducting import Conductor, Population, Rou
 from weightsmith.spiking.simulation.precision import kinds_of
 from weightsmith.spiking.simulation.sources import Currents, Source, entering
 from weightsmith.spiking.simulation.tally import INPUTS
-from weightsmith.spiking.simulation.values import Chunk, NeuronRows, Pending, Values, largest_sums, readers_of, span_of, step_bytes
+from weightsmith.spiking.simulation.values import (
+    Chunk,
+    NeuronRows,
+    Pending,
+    Values,
+    largest_sums,
+    readers_of,
+    span_of,
+    step_bytes,
+)
 
 __all__ = ["ChunkEngine"]
 
