@@ -41,7 +41,7 @@ from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import Neuron
 from weightsmith.spiking.simulation.simulate import simulate
 
-__all__ = ["BLOCK", "FILES", "FOLDER", "main"]
+__all__ = ["BLOCK", "FILES", "FOLDER", "main", "plain_answers"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _RESULTS = _ROOT / "docs" / "results"
@@ -152,7 +152,7 @@ def _run(case: Case, file: Path, data: Any, folder: Path) -> None:
     facts = json.loads(facts_file.read_text(encoding="utf-8"))
     network = load_spiking(network_file)
     test = data.split("test")
-    plain = _plain_answers(case.network, file, test.x, folder)
+    plain = plain_answers(case.network, file, test.x, folder)
     while len(facts["right"]) < len(test):
         first = len(facts["right"])
         rows = slice(first, first + BLOCK)
@@ -226,7 +226,7 @@ def _prepared(case: Case, file: Path, data: Any) -> tuple[dict[str, Any], Spikin
     return facts, prepared.network
 
 
-def _plain_answers(name: str, file: Path, x: torch.Tensor, folder: Path) -> np.ndarray:
+def plain_answers(name: str, file: Path, x: torch.Tensor, folder: Path) -> np.ndarray:
     """The answers of the network itself, computed once."""
     path = folder / f"{name}.npy"
     if not path.exists():

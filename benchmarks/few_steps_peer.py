@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 import weightsmith as ws
-from benchmarks.few_steps import BLOCK, FILES, FOLDER
+from benchmarks.few_steps import BLOCK, FILES, FOLDER, plain_answers
 from weightsmith.core.records import versions
 from weightsmith.core.storage import write_atomic
 from weightsmith.networks.card import card_of
@@ -45,11 +45,13 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     torch.set_num_threads(1)
     data = ws.data.load("cifar10")
-    network = ws.load(Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / FILES[asked.network]).eval()
+    weights = Path(os.environ["WEIGHTSMITH_DATA"]) / "weights" / FILES[asked.network]
+    network = ws.load(weights).eval()
     begun = time.process_time()
     module = converted(network, data.split("train").x)
     looks = [steps for steps in (2, 4, 8, 16, 32) if steps <= asked.steps]
     asked.folder.mkdir(parents=True, exist_ok=True)
+    plain_answers(asked.network, weights, data.split("test").x, asked.folder)
     file = asked.folder / f"{asked.network}-spikingjelly-{asked.steps}.json"
     facts: dict[str, Any] = {
         "network": asked.network,

@@ -1,12 +1,16 @@
 """Plant faults into the source at random, one at a time, and see whether the tests that belong to the file notice.
 
-    python -m benchmarks.mutations --count 100 --out mutations.jsonl      goes on where it was stopped
+    python -m benchmarks.mutations --seed 1 --out mutations.jsonl      goes on where it was stopped
+    python -m benchmarks.mutations --seed 1 --out mutations.jsonl --again --page
 
 A fault is another operator, comparison or constant, a condition turned round, or a returned value that is dropped. It
 is planted into a copy of the sources. The tests of a file are its doctests and the quick ones (not ``slow``) of
 tests/<its place>/test_<its name>.py (without one, of all files in that folder) and of up to four other files that
-import it; a fault that these miss is shown to all quick tests of its room (tests/<its first folder>). A fault counts as
-caught if they fail, or do not end in time.
+import it; a fault that these miss is shown to all quick tests of its room (tests/<its first folder>), then to the slow
+ones. A fault counts as caught if they fail, or do not end in time.
+
+``--again`` plants those that were missed anew, as the file of results has them. ``--page`` writes
+docs/results/mutations.md; what stands there under "How to read it" is written by hand and stays.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Fault", "belonging", "faults_of"]
 
@@ -120,12 +124,16 @@ def caught(fault: Fault, copy: Path) -> tuple[bool, str, float]:
     """Whether the tests notice a fault planted into ``copy``, by what, and after how many seconds."""
     path, begin = copy / fault.file, time.monotonic()
     sound = path.read_bytes()
+    if sound[fault.start : fault.end].decode() != fault.old:
+        raise SystemExit(f"{fault.file}: {fault.old!r} is not where it was; draw again, with another --out")
     path.write_bytes(sound[: fault.start] + fault.new.encode() + sound[fault.end :])
     room = f"tests/{Path(fault.file).relative_to('src/weightsmith').parts[0].removesuffix('.py')}"
-    stages = [[fault.file, *belonging(fault.file, copy)], *([[room]] if (copy / room).exists() else [])]
+    stages = [("not slow", [fault.file, *belonging(fault.file, copy)])]
+    if (copy / room).exists():
+        stages += [("not slow", [room]), ("slow", [room])]
     try:
-        for tests in stages:
-            failed, said = _failed(tests, copy)
+        for marked, tests in stages:
+            failed, said = _failed(marked, tests, copy)
             if failed:
                 break
     finally:
@@ -133,9 +141,9 @@ def caught(fault: Fault, copy: Path) -> tuple[bool, str, float]:
     return failed, said, time.monotonic() - begin
 
 
-def _failed(tests: list[str], copy: Path) -> tuple[bool, str]:
-    """Whether these quick tests fail, and which was the first, or how the run ended."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+def _failed(marked: str, tests: list[str], copy: Path) -> tuple[bool, str]:
+    """Whether these tests with this mark fail, and which was the first, or how the run ended."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", marked, *tests]
     environment = {**os.environ, "PYTHONPATH": f"{copy / 'src'}:{copy}", "CI": "true"}
     try:
         run = subprocess.run(
@@ -160,14 +168,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most", type=int, default=None, help="no more than so many in this call")
     parser.add_argument("--again", action="store_true", help="try those again that were not caught")
+    parser.add_argument("--page", action="store_true", help="write the page of all results")
     parser.add_argument("--out", type=Path, default=_ROOT / "mutations.jsonl")
     given = parser.parse_args()
-    known = {}
-    for line in given.out.read_text().splitlines() if given.out.exists() else ():
-        row = json.loads(line)
-        known[row["number"]] = row
-    faults = drawn(given.count, given.seed)
-    left = [n for n in range(len(faults)) if n not in known or (given.again and not known[n]["caught"])]
+    first, known = _read(given.out)
+    faults = dict(enumerate(drawn(given.count, given.seed)))
+    if given.again:
+        faults = {n: Fault(*map(row.get, Fault._fields)) for n, row in known.items()}
+    left = [n for n in faults if n not in known or (given.again and not known[n]["caught"])]
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / "copy"
         shutil.copytree(_ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv*", "site", "demo", "__pycache__"))
@@ -175,10 +183,51 @@ def main() -> None:
             found, by, seconds = caught(faults[number], copy)
             row = {"number": number, "caught": found, "by": by, "seconds": round(seconds), **faults[number]._asdict()}
             known[number] = row
+            first.setdefault(number, row)
             with given.out.open("a") as file:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
             print(number, "caught" if found else "SURVIVED", *faults[number][:2], faults[number][4:], flush=True)
     print(f"{sum(row['caught'] for row in known.values())} of {len(known)} caught")
+    if given.page:
+        path = _ROOT / "docs" / "results" / "mutations.md"
+        old = path.read_text(encoding="utf-8") if path.exists() else _READING
+        path.write_text(_page(first, known, given.seed) + old[old.index(_READING) :], encoding="utf-8")
+
+
+def _read(path: Path) -> tuple[dict[int, Any], dict[int, Any]]:
+    """The first and the last result of every fault."""
+    first: dict[int, Any] = {}
+    last: dict[int, Any] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        row = json.loads(line)
+        first.setdefault(row["number"], row)
+        last[row["number"]] = row
+    return first, last
+
+
+_READING = "## How to read it"
+
+
+def _page(first: dict[int, Any], last: dict[int, Any], seed: int) -> str:
+    """How many were caught, and what became of those that were not."""
+    missed = [last[number] for number, row in sorted(first.items()) if not row["caught"]]
+    found = [sum(row["caught"] for row in rows.values()) for rows in (first, last)]
+    rows = [
+        f"| {row['file'].removeprefix('src/weightsmith/')}:{row['line']} | `{row['old']}` | `{row['new']}` | "
+        f"{'yes' if row['caught'] else '**no**'} |".replace("\n", " ")
+        for row in missed
+    ]
+    return "\n".join(
+        [
+            "# mutations\n",
+            f"{len(first)} faults drawn at random from the sources (seed {seed}), planted one at a time: **{found[0]}**",
+            f"were caught by the tests as they were, **{found[1]}** after tests for the others had been added.\n",
+            "| missed at first | old | new | caught now |",
+            "|---|---|---|---|",
+            *rows,
+            f"\n`python -m benchmarks.mutations --seed {seed}`; Python {sys.version.split()[0]}.\n\n",
+        ]
+    )
 
 
 if __name__ == "__main__":

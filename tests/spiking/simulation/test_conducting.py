@@ -161,7 +161,12 @@ def test_currents_with_several_readers_are_computed_once():
         Add("sum", ("two", "f2")),
         Add("twice", ("sum", "sum")),
         Neurons("f3", "twice", torch.full((8,), 0.5)),
-        Flatten("flat", "f3"),
+        Synapses("four", "f3", weights(8, 8, 3, 3, seed=4), padding=(1, 1)),
+        Add("stream", ("four", "f3")),
+        Neurons("f4", "stream", torch.full((8,), 0.5)),
+        Add("longer", ("stream", "f4")),
+        Neurons("f5", "longer", torch.full((8,), 0.5)),
+        Flatten("flat", "f5"),
         Synapses("out", "flat", weights(4, 8 * 49, seed=3)),
     )
     network = SpikingNetwork(nodes, (3, 7, 7), IF(), Constant())

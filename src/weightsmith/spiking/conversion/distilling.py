@@ -203,7 +203,7 @@ class _Lessons:
 
     def _sums(self, student: _Student, rows: Tensor) -> dict[str, NDArray[Any]]:
         """The sums of the spikes of all populations (images, positions, channels), in units of the smallest."""
-        engine = ChunkEngine(student.network(), self._source, "float32", self._steps, "dense")
+        engine = ChunkEngine(student.network(), self._source, "float32", self._steps)
         sums = _Sums()
         engine.begin(rows.numpy())
         for first in range(0, self._steps, engine.chunk):

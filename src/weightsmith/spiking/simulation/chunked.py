@@ -37,7 +37,7 @@ from weightsmith.spiking.simulation.values import (
 
 __all__ = ["ChunkEngine"]
 
-_BUDGET = 64_000_000  # bytes for the values of a chunk
+_BUDGET = 16_000_000  # bytes for the values of a chunk
 _CHUNK = 16
 _NEAR = 2_000_000  # currents computed together before their neurons fire
 _NONE: NDArray[Any] = np.empty(0, np.float32)
@@ -218,7 +218,7 @@ class ChunkEngine:
         readers = [other for other in self._network.nodes if node.name in other.sources]
         if route == "patterns":
             pending = Pending(node, before)
-            return pending if len(readers) == 1 else Values(self._conductor.look_up(pending, None))
+            return pending if self._readers[node.name] == 1 else Values(self._conductor.look_up(pending, None))
         if route == "events" and node.dense:
             images, steps = before.data.shape[:2]
             currents = self._conductor.project(node, events, before.data.shape[2])
@@ -243,9 +243,10 @@ class ChunkEngine:
         return found
 
     def _sum(self, node: Add, chunk: Chunk) -> Values | Pending:
-        """The sum of several nodes; it is put off if one of two is, and the other is there."""
+        """The sum of several nodes; it is put off, for its only reader, if one of two is and the other is there."""
         kind = self._kinds[node.name]
-        for name, other in (node.sources, node.sources[::-1]) if len(set(node.sources)) == 2 else ():
+        pairs = (node.sources, node.sources[::-1]) if len(set(node.sources)) == 2 else ()
+        for name, other in pairs if self._readers[node.name] == 1 else ():
             first = chunk.values[name]
             if isinstance(first, Pending) and first.added is None and self._kinds[first.node.name] == kind:
                 second = self._known(other, chunk)
