@@ -46,7 +46,7 @@ _TARGETS = {
     name: ("params:0.75", "params:0.5", "params:0.25", "macs:0.476" if "56" in name else "macs:0.5")
     for name in _NETWORKS
 }
-_DRAWS = {"distiller_resnet20_dense": (0, 1, 2), "akamaster_resnet20": (0, 1, 2)}
+_DRAWS = (0, 1, 2)
 _LONG = "fine-tune:16,schedule=cosine:0.02,batch=64,augment=crop-flip,penalties=[l2:1e-4]"
 _LONG_OF = ("akamaster_resnet56", "macs:0.476")
 
@@ -144,7 +144,7 @@ def _wanted() -> list[tuple[str, str, int]]:
     """Network, target and seed of every cell: first one draw of each, small networks last, then further draws."""
     first = [(name, target, 0) for name in _NETWORKS for target in _TARGETS[name]]
     first.sort(key=lambda key: (key[1] == "params:0.25") ^ (key[0] == "vgg5_fc512"))
-    return first + [(name, target, seed) for name in _DRAWS for seed in _DRAWS[name][1:] for target in _TARGETS[name]]
+    return first + [(name, target, seed) for name in _NETWORKS for seed in _DRAWS[1:] for target in _TARGETS[name]]
 
 
 def _cell(data: Any, name: str, target: str, seed: int) -> Cell:
@@ -228,12 +228,12 @@ def _table(cells: Sequence[Cell]) -> str:
 def _draws(cells: Sequence[Cell]) -> str:
     """Mean and spread over draws of the calibration rows, where there are several."""
     lines = []
-    for name, seeds in _DRAWS.items():
+    for name, shown in _NETWORKS.items():
         for target in _TARGETS[name]:
             found = [cell for cell in cells if (cell.network, cell.target) == (name, target)]
-            if len(found) == len(seeds):
+            if len(found) == len(_DRAWS):
                 spreads = [_spread([cell.refitted for cell in found]), _spread([cell.distilled for cell in found])]
-                lines.append(f"| {_NETWORKS[name]} | {target} | {spreads[0]} | {spreads[1]} |")
+                lines.append(f"| {shown} | {target} | {spreads[0]} | {spreads[1]} |")
     if not lines:
         return ""
     head = [

@@ -159,7 +159,7 @@ def _run(case: Case, file: Path, data: Any, folder: Path) -> None:
         begun = time.process_time()
         counts = UnitCounts(network) if first == 0 else None
         observers = () if counts is None else (counts,)
-        found = simulate(network, test.x[rows], case.steps, path="dense", observers=observers)
+        found = simulate(network, test.x[rows], case.steps, observers=observers)
         facts["seconds"] += time.process_time() - begun
         facts["events"] += int(sum(found.spikes().values()))
         facts["right"] += (found.answers[:, -1] == test.y[rows].numpy()).tolist()
@@ -378,7 +378,8 @@ though earlier settings of *signed* and *graded* had been run on the test images
 Wilson intervals; differences to the network in points, paired, with 95 % intervals. Events are spikes of either sign
 and any size for an image, *rate* events for each neuron and step. *Additions* are the accumulates of the spikes for
 each multiply–accumulate of the network, counted on the first 500 images. CPU seconds on one thread: conversion with
-thresholds and calibration, and the run of 10,000 images by the dense path of the engine."""
+thresholds and calibration, and the run of 10,000 images; on several machines, and all but distilled signed neurons with
+an engine that had no path by patterns yet."""
 _COLUMNS = [
     "| network | neurons | steps | its accuracy | spiking | difference | events | rate | additions | to convert, s | "
     "to run, s |",

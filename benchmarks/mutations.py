@@ -220,7 +220,7 @@ def _page(first: dict[int, Any], last: dict[int, Any], seed: int) -> str:
     return "\n".join(
         [
             "# mutations\n",
-            f"{len(first)} faults drawn at random from the sources (seed {seed}), planted one at a time: **{found[0]}**",
+            f"{len(first)} faults drawn at random from the sources (seed {seed}), planted one by one: **{found[0]}**",
             f"were caught by the tests as they were, **{found[1]}** after tests for the others had been added.\n",
             "| missed at first | old | new | caught now |",
             "|---|---|---|---|",
