@@ -94,6 +94,18 @@ def test_every_wrong_text_is_named(text, message):
     assert "\n" not in str(caught.value)
 
 
+def test_the_table_of_a_member_names_types_and_defaults_in_words():
+    rows = {row["name"]: (row["type"], row["default"]) for row in Saw.table()}
+    assert rows == {
+        "teeth": ("a whole number", "required"),
+        "angle": ("a number", "15.0"),
+        "kind": ("rip | cross", "rip"),
+        "owner": ("text or none", "none"),
+        "sharp": ("true or false", "true"),
+        "notches": ("several of a number", "[]"),
+    }
+
+
 def test_unknown_names_suggest_the_nearest():
     with pytest.raises(UnknownName, match="did you mean 'saw'"):
         Tool.parse("saww:1")

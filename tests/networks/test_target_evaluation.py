@@ -101,6 +101,15 @@ def test_what_does_not_fit_is_refused_by_name():
         ws.evaluate(answering(), (torch.zeros(1, 1), np.array([[1.5]])))
 
 
+@pytest.mark.parametrize(("known", "positive"), [((), "yes"), (("yes",), "yes"), (("no",), "no"), (("price",), "yes")])
+def test_two_classes_are_one_label_for_a_network_of_one_output(known, positive):
+    """The label is the class that the network names, if the data have it, and otherwise the second one."""
+    data = Data("d", test=Split(torch.zeros(3, 2), torch.tensor([0, 1, 1])), classes=("no", "yes"))
+    names, labels = targets_for(Card(classes=known), data, data.test.y, 1)
+    assert names == (positive,)
+    assert labels.tolist() == [[name == positive] for name in ("no", "yes", "yes")]
+
+
 def test_a_card_keeps_the_scale_and_its_meaning_without_one_is_what_it_was(tmp_path):
     x = torch.randn(40, 3)
     run = ws.train("mlp:4", (x, 5 + 3 * x[:, :1]), epochs=1)

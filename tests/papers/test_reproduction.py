@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from weightsmith.core.errors import DataMissing, UnknownName, UsageError
+from weightsmith.core.records import Origin
+from weightsmith.core.sweep import SweepTable
 from weightsmith.papers import reproduction
+from weightsmith.papers.index import not_run
 from weightsmith.papers.reproduction import EXPERIMENTS, Reproduction, experiment, reproduce, section
 
 
@@ -100,3 +103,53 @@ def test_numbers_of_published_tables_stand_in_columns_of_numbers(name):
     assert {column.head for column in shown.columns if column.numeric} == set(experiment(name).shows)
     for row in shown.to_rows():
         assert all(isinstance(row[head], int | float | None) for head in experiment(name).shows)
+
+
+def test_every_setting_of_a_run_is_another_one():
+    for name in EXPERIMENTS:
+        for plan in (experiment(name).quick, experiment(name).full):
+            settings = [str(dict(each)) for each in plan.each]
+            assert sorted(settings) == sorted(set(settings)), name
+            assert len(set(plan.seeds)) == len(plan.seeds), name
+        assert set(experiment(name).quick.each[0]) == set(experiment(name).full.each[0]), name
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_quick_run_has_the_settings_that_its_rules_and_its_figure_ask_for(name):
+    """Its rows hold published numbers, whatever their settings were."""
+    chosen, made = experiment(name), published(name).table
+    measured = [column for column in made.columns if column not in (*made.names, "seed")]
+    known = {column: [row[column] for row in made.rows if row[column] is not None] or [None] for column in measured}
+    rows = []
+    for setting in chosen.quick.each:
+        for seed in chosen.quick.seeds:
+            values = {column: several[len(rows) % len(several)] for column, several in known.items()}
+            rows.append({**setting, "seed": seed, **values})
+    table = SweepTable("planted", tuple(chosen.quick.each[0]), tuple(rows[0]), tuple(rows), Origin())
+    assert [finding.claim for finding in chosen.judge(table)] == [claim.name for claim in chosen.claims]
+    assert chosen.draw is None or chosen.draw(table).axes
+
+
+LESS = {"epochs": 1, "generations": 1, "effort": 0.005}
+LEFT_OUT = ("membrane", "resnet_leaks", "vgg_leaks", "fitness")  # test_index.py runs three of them; one takes longer
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        *((name, -1) for name in EXPERIMENTS if name not in LEFT_OUT),
+        *(("dropout", 1), ("reuse", 0), ("remedies", 5), ("transfer", 0)),  # bagging, and networks trained before
+    ],
+)
+def test_a_row_of_a_quick_run_has_the_columns_of_the_published_ones(name, number, monkeypatch):
+    chosen = experiment(name)
+    plan = chosen.quick
+    less = {key: LESS.get(key, value) for key, value in plan.all.items()}
+    one = dataclasses.replace(plan, each=[plan.each[number]], seeds=(0,), all=less)
+    small = dataclasses.replace(chosen, quick=one, judge=lambda table: [not_run(claim) for claim in chosen.claims])
+    monkeypatch.setattr(reproduction, "experiment", lambda name: small)
+    table = reproduce(name, quick=True).table
+    assert len(table.rows) == 1
+    assert set(chosen.shows) <= set(table.columns)
+    if name in PUBLISHED:
+        assert table.columns == published(name).table.columns

@@ -374,6 +374,19 @@ def test_settings_that_differ_are_told(run, other, data, tmp_path):
     assert mixed.b.macs == reduced.record.reduced.macs
 
 
+def test_the_record_beside_a_file_is_used_if_the_file_is_the_network_of_a_result(run, other, tmp_path):
+    result = tmp_path / "result"
+    ws.save(run.network, result / "network.safetensors")
+    ws.save(run.network, result / "copy.safetensors")
+    (result / "record.json").write_text(run.record.to_json())
+    told = [setting.name for setting in quick(result, other).settings]
+    assert told == ["schedule", "epochs", "seed"]
+    assert [setting.name for setting in quick(result / "network.safetensors", other).settings] == told
+    assert quick(result / "copy.safetensors", other).settings == ()
+    (result / "record.json").write_text(other.record.to_json())  # of other weights
+    assert quick(result / "network.safetensors", other).settings == ()
+
+
 def test_a_damaged_record_is_a_note(run, tmp_path):
     ws.save(run.network, tmp_path / "network.safetensors")
     (tmp_path / "record.json").write_text("{")

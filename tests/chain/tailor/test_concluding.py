@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from weightsmith.chain.tailor.choosing import Preference
-from weightsmith.chain.tailor.concluding import check_any, judge, timeline
+from weightsmith.chain.tailor.concluding import _notes, check_any, judge, timeline
 from weightsmith.chain.tailor.configurations import Configuration
 from weightsmith.chain.tailor.judging import Answered
 from weightsmith.chain.tailor.limits import Limits
@@ -74,6 +74,19 @@ def test_the_time_line_tells_when_the_best_changed():
 def test_spiking_networks_that_there_are_not_are_refused():
     with pytest.raises(UsageError, match="leave spiking out"):
         judge(runner([1800] * 5), Preference(Limits(energy=6.0), spiking=True), 0.95)
+
+
+@pytest.mark.parametrize(
+    ("layers", "notes"),
+    [
+        ((), ()),
+        (("a", "b", "c"), ("not counted in the energy: a, b, c",)),
+        (("a", "b", "c", "d"), ("not counted in the energy: a, b, c …",)),
+    ],
+)
+def test_of_what_the_energy_leaves_out_three_are_named_and_more_are_hinted_at(layers, notes):
+    rows = types.SimpleNamespace(choosing=types.SimpleNamespace(notes=()))
+    assert _notes(types.SimpleNamespace(rows=rows, refusals=[], uncounted=layers, judged_before=0)) == notes
 
 
 def test_where_nothing_can_be_done_the_reasons_are_told():

@@ -28,6 +28,14 @@ def test_a_limit_must_hold_with_its_exact_bound():
     assert [each.holds(None) for each in (sure, estimate, below)] == [True, True, False]
 
 
+@pytest.mark.parametrize(
+    "limits", [Limits(accuracy=least_share(358, ROWS)), Limits(points=-least_difference(0, 2, ROWS))]
+)
+def test_a_bound_on_the_limit_itself_holds(limits):
+    assert judged(358, limits).standing is LimitStatus.ABOVE
+    assert judged(357, limits).standing is LimitStatus.ESTIMATE
+
+
 def test_all_right_on_few_rows_is_not_enough():
     few = np.ones(20, bool)
     found = judgement(candidate(0), Answered(few, 1.0), few, Limits(accuracy=0.9), 0.95)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from weightsmith.core.errors import FileRefused
+from weightsmith.networks.readers import torchfile
 from weightsmith.networks.readers.pickles import Storage, StoredTensor
 from weightsmith.networks.readers.torchfile import LegacyTorchWeights, TorchWeights, choose
 from weightsmith.networks.weights import open_weights
@@ -140,6 +141,22 @@ def test_zip_files_are_read_one_tensor_at_a_time(tmp_path):
     listed, read = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert listed < 50 << 20
     assert read < 700 << 20  # one tensor, and 256 to 384 MB of mapped pages
+
+
+@pytest.mark.parametrize(("legacy", "times"), [(False, 2), (True, 1)])
+def test_a_mapped_file_is_mapped_again_once_more_than_the_limit_was_read(legacy, times, tmp_path, monkeypatch):
+    """Two tensors fill the limit and the third exceeds it; what is read as a whole is read once."""
+    torch.save(
+        {f"w{i}": torch.full((4,), float(i)) for i in range(6)},
+        tmp_path / "m.pt",
+        _use_new_zipfile_serialization=not legacy,
+    )
+    loads, load = [], torch.load
+    monkeypatch.setattr(torch, "load", lambda *args, **options: loads.append(args) or load(*args, **options))
+    monkeypatch.setattr(torchfile, "_MAPPED_BYTES", 2 * 4 * 4)
+    weights = open_weights(tmp_path / "m.pt")
+    assert [weights.tensor(name)[0] for name in weights.entries] == list(range(6))
+    assert len(loads) == times
 
 
 PATH = Path("checkpoint.pt")

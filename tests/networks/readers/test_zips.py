@@ -90,6 +90,7 @@ def test_members_that_overlap(tmp_path):
         (8, b"\x01\x00", "encrypted"),
         (10, b"\x0c\x00", "weight files never have"),  # bzip2
         (42, struct.pack("<I", 1 << 30), "cut-off"),  # where it begins
+        (10, struct.pack("<HIIII", 8, 0, 0, 0, 1 << 30), "expands 1,073,741,824× to 1.1 GB"),  # packed to nothing
     ],
 )
 def test_lies_in_the_directory(offset, value, reason, tmp_path):

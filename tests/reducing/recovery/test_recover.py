@@ -15,6 +15,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.networks.card import card_of, weights_digest
 from weightsmith.networks.models.mlp import mlp
 from weightsmith.reducing.recovery.recover import (
+    Distill,
     FineTune,
     Iterate,
     Recalibrate,
@@ -37,6 +38,7 @@ from weightsmith.reducing.recovery.recover import (
         ("fine-tune:schedule=cosine:0.1,augment=crop-flip", FineTune(schedule="cosine:0.1", augment="crop-flip")),
         ('iterate:2,epochs=1,optimiser="adamw:decay=0.1"', Iterate(2, 1, optimiser="adamw:decay=0.1")),
         ("iterate:penalties=[l2:1e-4,max-norm:2]", Iterate(penalties=("l2:0.0001", "max-norm:2.0"))),
+        ("distill:1,rate=0.001", Distill(1, rate=0.001)),
         ("rewind:3", Rewind(3)),
         ("rewind:3,2,weights=false", Rewind(3, epochs=2, weights=False)),
     ],
@@ -59,6 +61,7 @@ def test_text_forms(text, option):
         (lambda: FineTune(0), "fine-tune: epochs must be ≥ 1"),
         (lambda: Iterate(0), "iterate: rounds must be ≥ 1"),
         (lambda: Rewind(-1), "rewind: epoch must be ≥ 0"),
+        (lambda: Distill(0), "distill: rows must be ≥ 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, message):

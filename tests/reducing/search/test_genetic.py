@@ -102,6 +102,7 @@ def test_same_seed_same_decision():
         ({"tournament": 0}, "tournament must be ≥ 1"),
         ({"crossover": 1.1}, "crossover must be ≤ 1"),
         ({"mutation": -0.1}, "mutation must be ≥ 0"),
+        ({"mutation": 1.1}, "mutation must be ≤ 1"),
         ({"flip": 2}, "flip must be ≤ 1"),
         ({"penalty": -1}, "penalty must be ≥ 0"),
         ({"penalty": float("inf")}, "penalty must be < inf"),

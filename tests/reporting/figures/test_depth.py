@@ -187,6 +187,7 @@ def test_layers_are_counted_in_half_units(make_alpha, make_layer, make_network):
     ticks = next(line for line in axes.get_lines() if line.get_marker() == "|")
     assert list(ticks.get_xdata()) == alphas
     assert axes.get_xlim() == (1, 7)
+    assert figure.get_figheight() < 0.6 * figure.get_figwidth()  # it is read across, and leaves room on a page
 
 
 def test_what_lies_beyond_is_counted_in_one_bin(make_alpha, make_network):

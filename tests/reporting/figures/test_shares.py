@@ -31,6 +31,10 @@ def test_bars_are_as_long_as_the_shares(make_alpha, make_layer, make_network):
     assert bars["over-regularised"] == [(0, 0), (0, 1), (0, 0)]
     assert bars["well trained"] == [(0, pytest.approx(20)), (1, pytest.approx(98)), (0, 0)]
     assert bars["weakly trained"] == [(pytest.approx(20), pytest.approx(80)), (pytest.approx(99), 1), (0, 0)]
+    hollow = [bar for bars in axes.containers[3:] for bar in bars]
+    assert [(bar.get_y() + bar.get_height() / 2, bar.get_width(), bar.get_fill()) for bar in hollow] == [
+        (2, 100, False)
+    ]
     assert [text.get_text() for text in axes.texts] == [
         "leans weakly trained (80 %)",
         "well trained",

@@ -160,6 +160,9 @@ def test_any_spectrum_can_be_drawn_inside_its_figure(make_layer, hostile, eigenv
     assert whole.y0 >= -0.02
     assert whole.x1 <= width + 0.02
     assert whole.y1 <= height + 0.02
+    left, right = figure.axes[0].get_xlim()
+    edges = spectral_density(one).edges
+    assert left < edges[0] < edges[-1] < right
     bottom, top = figure.axes[0].get_ylim()
     assert 0 < bottom < top < math.inf
     assert figure.axes[0].bbox.height > 0.4 * figure.bbox.height

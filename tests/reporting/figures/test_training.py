@@ -41,6 +41,9 @@ def test_curves_are_the_columns_of_the_history():
     assert values(accuracy, BLUE)[1] == pytest.approx([51, 52, 53])
     assert [axes.get_ylabel() for axes in figure.axes] == ["loss (mean per image)", "accuracy (%)", "learning rate"]
     assert rate.get_xlabel() == "epoch"
+    left, right = rate.get_xlim()
+    assert 0.9 < left < 1  # the epochs fill the width
+    assert 3 < right < 3.1
 
 
 def test_the_best_epoch_is_marked_in_every_panel():

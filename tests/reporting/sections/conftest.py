@@ -76,6 +76,21 @@ class Reader:
             assert part.figure().axes
 
 
+@pytest.fixture(autouse=True)
+def numbers_stand_in_columns_of_numbers(monkeypatch):
+    """In every table that a test makes; not what names its rows: first columns, and the settings of runs."""
+    checked = Table.__post_init__
+
+    def check(table: Table) -> None:
+        checked(table)
+        for column, *cells in list(zip(table.columns, *table.rows, strict=True))[1:]:
+            kinds = {type(cell.value if isinstance(cell, Shown) else cell) for cell in cells} - {type(None)}
+            if kinds and kinds <= {int, float} and table.title != "Runs":
+                assert column.numeric, (table.title, column.head)
+
+    monkeypatch.setattr(Table, "__post_init__", check)
+
+
 @pytest.fixture(scope="session")
 def read():
     return Reader

@@ -60,7 +60,8 @@ def _judge(table: SweepTable) -> Sequence[Finding]:
     def best(task: str, change: str, column: str) -> NDArray[Any]:
         validated = means(table, "best_validation_accuracy", "rate", task=task, change=change)
         rate = max(validated, key=lambda each: validated[each])
-        return values(table, column, _CHANCE, task=task, change=change, rate=rate)
+        diverged = 0.0 if column == "gap" else _CHANCE
+        return values(table, column, diverged, task=task, change=change, rate=rate)
 
     def finding(claim: str, change: str, about: str, column: str = "test_accuracy", sign: int = 1) -> Finding:
         found: dict[str, Comparison] = {}

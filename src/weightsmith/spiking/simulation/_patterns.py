@@ -23,7 +23,7 @@ from numba.extending import intrinsic
 from weightsmith.spiking.simulation import _firing, _rows
 from weightsmith.spiking.simulation.packing import LINES
 
-__all__ = ["convolve_patterns", "pack"]
+__all__ = ["convolve_patterns", "look_up", "pack"]
 
 _INT64 = ir.IntType(64)
 _LOW_BITS = np.uint64(0x0101010101010101)

@@ -27,6 +27,7 @@ from weightsmith.reporting.figures.spiking.catalogue import (
 from weightsmith.reporting.figures.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE
 from weightsmith.spiking.conversion.balance import ThresholdRange
 from weightsmith.spiking.energy.cost import LayerCost, NeuronCost, Prices, SpikeCost
+from weightsmith.spiking.energy.rivals import Rival
 from weightsmith.spiking.monitors.correspondence import confusion
 from weightsmith.spiking.results import Decisions, Population, SpikeRecord
 
@@ -264,6 +265,17 @@ def test_each_network_of_several_has_its_energy():
             record_of(), record_of(cost=cost_of(layer_cost(), prices=Prices(1.0)), settings={"prices": "x"})
         ).get_suptitle()
     )
+
+
+def test_the_cheapest_rival_has_a_line_at_its_energy_if_all_runs_share_it():
+    rivals = (Rival("float32", 32, 5e4, 4.6, 2.3e5, 0.0), Rival("int8", 8, 5e4, 0.23, 1.15e4, 0.0))
+    cost = dataclasses.replace(cost_of(layer_cost(accumulates=[1e5, 2e5, 3e5], macs=50_000)), rivals=rivals)
+    figure = draw_energy(record_of(cost=cost))
+    (line,) = lines(figure.axes[0], GREY)
+    assert_allclose(line.get_ydata(), 0.0115)
+    assert legend(figure)[1] == "cheapest rival (int8): 11.5 nJ"
+    other = record_of(cost=dataclasses.replace(cost, rivals=rivals[:1]), settings={"seed": 1})
+    assert not lines(draw_energy(record_of(cost=cost), other).axes[0], GREY)
 
 
 LAYERS = (
