@@ -203,7 +203,7 @@ def _reduced(
     task = planned.task
     outcome = carry_out(subject, sites, task)
     for judged in outcome.recovery:
-        if not judged.improved:
+        if judged.kept == "cut":
             warnings.warn(str(judged), TrainingWarning, stacklevel=5)  # beyond the check of options
     record = _record(
         subject,

@@ -139,9 +139,9 @@ class _State:
     recovery: tuple[Recovery, ...] = ()
 
     def keep_better(self, found: Recovery, recovered: nn.Module) -> None:
-        """Continue with the recovered network if it is better than the cut one on the held-back rows."""
+        """Continue with the recovered network if it is better than the cut one on the held-back rows, or asked for."""
         self.recovery += (found,)
-        if found.improved:
+        if found.kept == "recovered":
             self.network = recovered
 
 
@@ -330,7 +330,7 @@ def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Itera
 
 def _held_back(subject: Subject, task: Task) -> HeldBack:
     outputs = int(subject.network(subject.example[:1].clone()).shape[1])
-    return held_back(subject.data, subject.split, subject.network, outputs, task.seed)
+    return held_back(subject.data, subject.split, subject.network, outputs, seed=task.seed, run=subject.run)
 
 
 def _recalibrated(subject: Subject, state: _State, task: Task, option: Recalibrate) -> None:

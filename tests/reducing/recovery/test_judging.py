@@ -11,6 +11,7 @@ from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import Card, with_card
 from weightsmith.reducing.recovery.judging import HeldBack, compared, held_back, held_back_by
 from weightsmith.reducing.recovery.recover import FineTune, Recover
+from weightsmith.reporting.sections._reducing_findings import concerns
 from weightsmith.training.run import Stopped
 
 QUICK = {"latency": False, "random": 0}
@@ -140,3 +141,50 @@ def test_records_of_before_are_still_read(run, digits):
     old = small.record.to_dict()
     del old["recovery"]
     assert type(small.record).from_dict(old).recovery == ()
+
+
+def test_the_trained_network_is_kept_if_asked_for(run, digits):
+    """A rate that destroys, but does not diverge: the better network is the cut."""
+    options = {"by": "magnitude", "target": "params:0.5", **QUICK}
+    better = ws.reduce(run.network, digits, recover="fine-tune:2,rate=5", **options)
+    asked = ws.reduce(run.network, digits, recover="fine-tune:2,rate=5,keep=trained", **options)
+    (cut,), (kept,) = better.record.recovery, asked.record.recovery
+    assert (cut.kept, kept.kept, kept.improved) == ("cut", "recovered", False)
+    assert str(kept).endswith("held-back rows; kept as asked (keep=trained)")
+    assert asked.record.measured.reduced.value < asked.record.measured.cut.value
+    assert better.record.measured.reduced == better.record.measured.cut
+    assert not any("recovery" in line for line in concerns(asked.record, None))
+    assert any("recovery lost" in line for line in concerns(better.record, None))
+
+
+@pytest.mark.parametrize("rate", ["1e-12", "5"])
+def test_rows_that_the_original_network_may_know_are_named_where_they_can_be_the_reason(run, digits, rate):
+    """Not for a rate that makes the loss on training rows rise."""
+    found = ws.reduce(
+        run.network, digits, by="magnitude", target="params:0.5", recover=f"fine-tune:1,rate={rate}", **QUICK
+    )
+    named = "they favour the cut, and keep=trained may do better" in str(found.record.recovery[0])
+    assert named == (rate == "1e-12")
+
+
+def test_a_training_that_diverged_is_never_kept(run, digits):
+    found = ws.reduce(
+        run.network, digits, by="magnitude", target="params:0.5", recover="fine-tune:2,rate=1e30,keep=trained", **QUICK
+    )
+    assert found.record.recovery[0].kept == "cut"
+
+
+def test_rows_that_the_original_run_held_back_judge(run, digits, tmp_path):
+    outputs, own = 10, digits.with_validation(0.1, run.record.settings["seed"])
+    held = held_back(digits, "test", run.network, outputs, seed=7, run=run)
+    assert (held.source, held.seen) == ("the validation split", False)
+    assert held.data.split("validation").digest() == own.split("validation").digest()
+    assert held.data.split("train").digest() == own.split("train").digest()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "record.json").write_text(run.record.to_json())
+    assert held_back(digits, "test", run.network, outputs, seed=7, run=tmp_path / "run").source == held.source
+    (tmp_path / "run" / "record.json").write_text("{}")  # of another result
+    for other in (None, tmp_path / "run"):
+        share = held_back(digits, "test", run.network, outputs, seed=7, run=other)
+        assert (share.source, share.seen) == ("10% of the training rows", True)
+        assert share.data.split("validation").digest() != own.split("validation").digest()

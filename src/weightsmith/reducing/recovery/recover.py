@@ -20,7 +20,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,7 @@ __all__ = [
     "Distill",
     "FineTune",
     "Iterate",
+    "Judged",
     "Recalibrate",
     "Recover",
     "Rewind",
@@ -59,7 +60,18 @@ class Recover(Option, family="recover"):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Tuning:
+class Judged:
+    """Which network a training leaves: the better one on held-back rows, or always the trained one."""
+
+    keep: Literal["better", "trained"] = param(
+        default="better",
+        kw_only=True,
+        doc="which network is kept: the better one on held-back rows, or always the trained one",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tuning(Judged):
     """The training of a reduced network; keyword-only."""
 
     name: ClassVar[str]
@@ -110,7 +122,7 @@ class Iterate(_Tuning, Recover, name="iterate"):
     epochs: int = param(default=5, ge=1, doc="epochs after each round")
 
 
-class Distill(Recover, name="distill"):
+class Distill(Judged, Recover, name="distill"):
     """Train the reduced network towards what the original one computes, layer by layer; no label is needed."""
 
     rows: int = param(default=5000, ge=1, doc="training rows, drawn by the seed")

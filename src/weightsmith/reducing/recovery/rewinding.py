@@ -36,7 +36,7 @@ from weightsmith.training.settings import Settings
 from weightsmith.training.trainer import Trainer
 from weightsmith.training.watching import Watch
 
-__all__ = ["Original", "original_of", "rewound"]
+__all__ = ["Original", "original_of", "record_of", "rewound"]
 
 # The settings that are needed to continue a run, with their types in its record.
 _TOLD = {
@@ -56,13 +56,10 @@ class Original:
     network: nn.Module | None
 
 
-def original_of(run: TrainRun | str | Path, option: Rewind, like: nn.Module | None = None) -> Original:
-    """The record of ``run`` (a run, or its folder) and its network after the epoch of ``option``.
-
-    A folder of a module of the user's own needs ``like``, a network of the same layout, which is copied.
-    """
+def record_of(run: TrainRun | str | Path) -> TrainRecord:
+    """The record of a training run, or of the folder of one."""
     if isinstance(run, TrainRun):
-        return Original(run.record, run.checkpoint(option.epoch) if option.weights else None)
+        return run.record
     path = Path(run) / "record.json"
     with reading(path):
         text = path.read_text(encoding="utf-8")
@@ -73,11 +70,22 @@ def original_of(run: TrainRun | str | Path, option: Rewind, like: nn.Module | No
     for name, kind in _TOLD.items():
         if not isinstance(value := record.settings.get(name), kind):
             raise FileRefused(path, f"says {name}={value!r}, which no training run of weightsmith writes")
+    return record
+
+
+def original_of(run: TrainRun | str | Path, option: Rewind, like: nn.Module | None = None) -> Original:
+    """The record of ``run`` (a run, or its folder) and its network after the epoch of ``option``.
+
+    A folder of a module of the user's own needs ``like``, a network of the same layout, which is copied.
+    """
+    if isinstance(run, TrainRun):
+        return Original(run.record, run.checkpoint(option.epoch) if option.weights else None)
+    record = record_of(run)
     if not option.weights:
         return Original(record, None)
-    kept = path.with_name(f"epoch-{option.epoch:04d}.safetensors")
+    kept = Path(run) / f"epoch-{option.epoch:04d}.safetensors"
     if not kept.exists():
-        names = [file.stem.removeprefix("epoch-") for file in path.parent.glob("epoch-*.safetensors")]
+        names = [file.stem.removeprefix("epoch-") for file in kept.parent.glob("epoch-*.safetensors")]
         known = [str(int(name)) for name in names if name.isdecimal()]
         none = "none; train again with keep=5, --keep 5 on the command line"
         raise UnknownName("kept epoch", str(option.epoch), known or [none])

@@ -30,7 +30,7 @@ def share_of_target(record: ReductionRecord) -> tuple[str, float, float] | None:
 def concerns(record: ReductionRecord, least_accuracy: float | None) -> list[str]:
     """Refused sites, a missed target, an accuracy (in per cent) below the bar."""
     found = [f"{site.name} was left whole: {site.refused}" for site in record.sites if site.refused]
-    found += [str(recovery) for recovery in record.recovery if recovery.lost]
+    found += [str(recovery) for recovery in record.recovery if recovery.lost and recovery.kept == "cut"]
     target = share_of_target(record)
     if target is not None and target[1] > target[2]:
         what, left, asked = target
@@ -70,7 +70,7 @@ def _next(record: ReductionRecord) -> list[str]:
         lines.append(f"--recover fine-tune:5: {lost}, and nothing was trained after the cut")
     elif cost.difference < 0 and record.settings["recover"].startswith("recalibrate"):
         lines.append(f"--recover fine-tune:5: {lost} after recalibration")
-    elif failed := next((each for each in record.recovery if each.lost), None):
+    elif failed := next((each for each in record.recovery if each.lost and each.kept == "cut"), None):
         lines.append(f"--recover {failed.advice}: {failed.reason}")
     elif cost.difference < 0:
         lines.append(f"more epochs, --recover iterate:3, or a smaller cut: {lost} after recovery")

@@ -258,7 +258,7 @@ def _accuracies(record: ReductionRecord) -> Table:
         remark = f"readers refitted on {counted(record.refit.rows, 'unlabelled row')}, nothing trained since"
     rows.append(_accuracy("just cut", measured.cut, remark))
     if record.settings["recover"]:
-        unused = bool(record.recovery) and not any(each.improved for each in record.recovery)
+        unused = bool(record.recovery) and all(each.kept == "cut" for each in record.recovery)
         remark = (
             f"as cut: {record.settings['recover']} was no better" if unused else f"after {record.settings['recover']}"
         )
