@@ -10,7 +10,7 @@ import weightsmith as ws
 from weightsmith.data.tensors import Data, Split
 from weightsmith.networks.card import Card, with_card
 from weightsmith.reducing.recovery.judging import HeldBack, compared, held_back, held_back_by
-from weightsmith.reducing.recovery.recover import FineTune, Recover
+from weightsmith.reducing.recovery.recover import Distill, FineTune, Recover
 from weightsmith.reporting.sections._reducing_findings import concerns
 from weightsmith.training.run import Stopped
 
@@ -188,3 +188,27 @@ def test_rows_that_the_original_run_held_back_judge(run, digits, tmp_path):
         share = held_back(digits, "test", run.network, outputs, seed=7, run=other)
         assert (share.source, share.seen) == ("10% of the training rows", True)
         assert share.data.split("validation").digest() != own.split("validation").digest()
+
+
+@pytest.mark.parametrize(("wrong", "kept"), [(2, "recovered"), (40, "cut")])
+def test_a_distillation_is_kept_unless_it_lost_beyond_chance(wrong, kept):
+    """The cut is right on all of 100 rows, the other network wrong on some; without a difference nothing was learnt."""
+    x = torch.eye(2).repeat(50, 1)
+    held = HeldBack(Data("rows", Split(x, x.argmax(1)), validation=Split(x, x.argmax(1))), "the validation split")
+    cut = nn.Linear(2, 2, bias=False)
+    cut.weight.data = torch.eye(2)
+    other = _Mistaken(wrong)
+    for option, expected in ((Distill(), kept), (FineTune(), "cut")):
+        assert compared("distillation", option, cut, other, held, batch=100).kept == expected
+    assert compared("distillation", Distill(), cut, cut, held, batch=100).kept == "cut"
+
+
+class _Mistaken(nn.Module):
+    """Gives its inputs as scores, but those of the first rows turned round."""
+
+    def __init__(self, wrong: int) -> None:
+        super().__init__()
+        self.wrong, self.bias = wrong, nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return torch.cat([1 - x[: self.wrong], x[self.wrong :]]) + self.bias

@@ -2,7 +2,8 @@
 
 The rows are the validation split, unless it judges the result; then those that the run of the original network held
 back; otherwise a stratified share of the training rows; never test rows. The network with more correct rows is kept; on
-a tie, the one with the smaller loss. Recovery is reported as *lost* only if chance does not explain the difference.
+a tie, the one with the smaller loss. A distillation, whose outputs on these rows came nearer to the original ones, is
+kept unless it lost. Recovery is reported as *lost* only if chance does not explain the difference.
 
 Training rows favour the cut if the original network was trained on them: the cut remembers them, and training on other
 rows makes it forget them. A ResNet-56 that was right on all of them lost 0.5 points there and gained 1.2 on test rows
@@ -166,6 +167,8 @@ def compared(
     before, after = right_and_loss(cut, rows), right_and_loss(recovered, rows)
     change = score_difference(after[0].numpy(), before[0].numpy())
     improved = change.difference > 0 or (change.difference == 0 and after[1] < before[1])
+    if isinstance(option, Distill) and not change.decided:
+        improved = improved or after[1] != before[1]  # which the cut itself, given back unchanged, has in common
     reason = advice = fitted = None
     diverged = training is not None and training.stopped is Stopped.DIVERGED
     if not improved and (change.decided or diverged):
