@@ -323,8 +323,8 @@ def _tuned(subject: Subject, state: _State, task: Task, option: FineTune | Itera
         threads=task.threads,
         device=task.device,
     )
-    found = compared(stage, option, state.network, run.network, held, training=run.record, **task.measuring)
-    state.keep_better(found, run.network)
+    known = {"original": subject.network, "training": run.record, **task.measuring}
+    state.keep_better(compared(stage, option, state.network, run.network, held, **known), run.network)
     return run.record
 
 
@@ -358,8 +358,8 @@ def _distilled(subject: Subject, state: _State, task: Task, option: Distill, sit
     state.notes += (
         f"distillation: {shown}; outputs differ by {found.before:.3g}, then {found.after:.3g} of their variance",
     )
-    judged = compared("distillation", option, state.network, found.network, held, **task.measuring)
-    state.keep_better(judged, found.network)
+    known = {"original": subject.network, **task.measuring}
+    state.keep_better(compared("distillation", option, state.network, found.network, held, **known), found.network)
 
 
 def _rewound(subject: Subject, state: _State, task: Task, option: Rewind, sites: tuple[Site, ...]) -> TrainRecord:

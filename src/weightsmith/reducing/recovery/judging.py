@@ -2,12 +2,12 @@
 
 The rows are the validation split, unless it judges the result; then those that the run of the original network held
 back; otherwise a stratified share of the training rows; never test rows. The network with more correct rows is kept; on
-a tie, the one with the smaller loss. A distillation, whose outputs on these rows came nearer to the original ones, is
-kept unless it lost. Recovery is reported as *lost* only if chance does not explain the difference.
+a tie, the one with the smaller loss. Recovery is reported as *lost* only if chance does not explain the difference.
 
-Training rows favour the cut if the original network was trained on them: the cut remembers them, and training on other
-rows makes it forget them. A ResNet-56 that was right on all of them lost 0.5 points there and gained 1.2 on test rows
-(docs/results/channels.md). There are no other rows to judge by, so ``keep="trained"`` leaves the decision to the user.
+Training rows that the original network knows by heart (it is right on 99 % of them) favour the cut, which remembers
+them, while training on other rows makes it forget them. A ResNet-56 lost 0.5 points on such rows and gained 1.2 on test
+rows (docs/results/channels.md). There are no others to judge by. So a distillation, whose outputs came nearer to the
+original ones, is then kept unless it lost, and ``keep="trained"`` leaves any decision to the user.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from weightsmith.training.run import Stopped, TrainRecord, TrainRun
 __all__ = ["HeldBack", "Recovery", "compared", "held_back", "held_back_by"]
 
 _SHARE, _LEAST_ROWS, _MOST = 0.1, 100, 0.25  # share of the training rows; larger if they are few, at most a quarter
+_BY_HEART = 0.99  # share of rows on which a network is right that was trained on them
 _ROWS = 5000  # training rows on which the loss is measured to explain why recovery lost
 
 
@@ -55,8 +56,8 @@ class Recovery(Record):
     ``epoch`` is the epoch of the training that is compared with the cut: the best one, or the last one of rewinding.
     If recovery lost, ``reason`` says why, and ``advice`` is the option to try instead.
 
-    ``seen`` says that the original network may have been trained on the rows, which can explain a loss there unless
-    other training rows are fitted worse too; ``asked`` says that the recovered network is kept in any case.
+    ``known`` says that the original network knows the rows by heart, which can explain a loss there unless other
+    training rows are fitted worse too; ``asked`` says that the recovered network is kept in any case.
     """
 
     stage: str
@@ -68,7 +69,7 @@ class Recovery(Record):
     epoch: int | None = None
     reason: str | None = None
     advice: str | None = None
-    seen: bool = False
+    known: bool = False
     asked: bool = False
 
     @property
@@ -86,10 +87,8 @@ class Recovery(Record):
         counts = f"{self.cut.value:.2%} as cut, {self.recovered.value:.2%} {what}, on {self.rows:,} held-back rows"
         if self.kept == "recovered":
             return f"{self.stage}: {counts}{'' if self.improved else '; kept as asked (keep=trained)'}"
-        known = (
-            "; if the original network was trained on these rows, they favour the cut, and keep=trained may do better"
-        )
-        hint = known if self.seen else ""
+        why = "; the original network knows these rows by heart, so they favour the cut, and keep=trained may do better"
+        hint = why if self.known else ""
         if not self.lost:
             return f"{self.stage} did not help, so the network stays as it was cut ({counts}){hint}"
         advice = f"{self.reason}; try {self.advice}{hint}"
@@ -151,12 +150,16 @@ def compared(
     recovered: nn.Module,
     held: HeldBack,
     *,
+    original: nn.Module | None = None,
     training: TrainRecord | None = None,
     batch: int = 256,
     threads: int = 1,
     device: str = "cpu",
 ) -> Recovery:
-    """Compare both networks on the held-back rows, and find the reason if recovery lost."""
+    """Compare both networks on the held-back rows, and find the reason if recovery lost.
+
+    ``original`` is asked whether it knows these rows by heart, if it may have been trained on them.
+    """
 
     def right_and_loss(network: nn.Module, part: Split) -> tuple[Tensor, float]:
         answers = scores(network, part.x, batch=batch, threads=threads, device=device)
@@ -167,8 +170,11 @@ def compared(
     before, after = right_and_loss(cut, rows), right_and_loss(recovered, rows)
     change = score_difference(after[0].numpy(), before[0].numpy())
     improved = change.difference > 0 or (change.difference == 0 and after[1] < before[1])
-    if isinstance(option, Distill) and not change.decided:
-        improved = improved or after[1] != before[1]  # which the cut itself, given back unchanged, has in common
+    known = False
+    if held.seen and original is not None and isinstance(option, Judged) and before[0].dtype == torch.bool:
+        known = float(right_and_loss(original, rows)[0].double().mean()) >= _BY_HEART
+    if known and isinstance(option, Distill) and not change.decided:
+        improved = improved or after[1] != before[1]  # it is the same if the cut was given back unchanged
     reason = advice = fitted = None
     diverged = training is not None and training.stopped is Stopped.DIVERGED
     if not improved and (change.decided or diverged):
@@ -186,7 +192,7 @@ def compared(
         epoch=None if training is None else training.restored,
         reason=reason,
         advice=advice,
-        seen=held.seen and isinstance(option, Judged) and (fitted is None or fitted[1] < fitted[0]),
+        known=known and (fitted is None or fitted[1] < fitted[0]),
         asked=isinstance(option, Judged) and option.keep == "trained" and not diverged,
     )
 
