@@ -211,9 +211,9 @@ def test_memory_bounds_the_block(monkeypatch):
     source = source_of(found, inputs(found, 50), 0, 0)
     monkeypatch.undo()
     assert ChunkEngine(found, source, "float32", 100).block == 50
-    monkeypatch.setattr(chunked, "_BUDGET", 16 * step_bytes(found) * 7 + 1)
+    monkeypatch.setattr(chunked, "_BUDGET", 40 * step_bytes(found) * 7 + 1)
     engine = ChunkEngine(found, source, "float32", 100)
-    assert (engine.block, engine.chunk) == (7, 16)
+    assert (engine.block, engine.chunk) == (7, 40)
     assert ChunkEngine(found, source, "float32", 3).chunk == 3
     monkeypatch.setattr(chunked, "_BUDGET", 1)
     assert ChunkEngine(found, source, "float32", 100).block == 1

@@ -15,6 +15,7 @@ from weightsmith.spiking.files import load_spiking, save_spiking
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Pool, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.simulation import chunked
 from weightsmith.spiking.simulation.exits import Margin
 from weightsmith.spiking.simulation.reference import StepEngine
 from weightsmith.spiking.simulation.simulate import run_block, simulate, simulate_trains
@@ -119,8 +120,9 @@ def test_memory_does_not_grow_with_the_steps(kind):
     x = inputs(found, 8)
     for path in ("events", "dense"):
         simulate(found, x, 64, path=path)
-        few, many = (_peak(found, x, steps, path=path) for steps in (64, 512))
-        chunk = 16 * 8 * sum(int(np.prod(shape)) for shape in found.shapes.values())
+        two = 2 * chunked._CHUNK
+        few, many = (_peak(found, x, steps, path=path) for steps in (two, two + 448))
+        chunk = chunked._CHUNK * 8 * sum(int(np.prod(shape)) for shape in found.shapes.values())
         assert many - few < 448 * (2 * 8 + 8 * 8) + chunk / 10
         assert few > chunk / 4  # the arrays of a run are seen at all
 
