@@ -243,7 +243,7 @@ def case(reset: Reset, steps: int = STEPS, batch: int = BATCH) -> Case:
         {name: partial(_named, name, arm, given) for name, arm in chosen.items()},
         _same,
         packages=("spikingjelly", "sinabs", "snntorch", "norse"),
-        repeats=3,
+        long=True,
     )
 
 
