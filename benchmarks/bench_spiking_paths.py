@@ -17,8 +17,13 @@ from benchmarks.spiking_peers import Outcome
 
 __all__ = ["cases", "resnet"]
 
-Route = Literal["auto", "events", "dense"]
-_ROUTES: dict[str, Route] = {"chosen layer by layer": "auto", "dense alone": "dense", "events alone": "events"}
+Route = Literal["auto", "events", "patterns", "dense"]
+_ROUTES: dict[str, Route] = {
+    "chosen layer by layer": "auto",
+    "patterns alone": "patterns",
+    "dense alone": "dense",
+    "events alone": "events",
+}
 _SAME = partial(agree, within=Within(2e-3, 0.2))
 
 
