@@ -5,7 +5,12 @@ import pytest
 from weightsmith.chain.recipe import EXAMPLES, example
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+EMBEDDED = "digits"  # the others name data that must be at hand
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == EMBEDDED else pytest.mark.data) for name in EXAMPLES]
+)
 def test_a_recipe_is_written_and_can_be_checked(run, tmp_path, name):
     file = tmp_path / "mine.toml"
     answer = run("recipe", "new", file, "--like", name)
