@@ -4,12 +4,11 @@ import pytest
 
 from weightsmith.chain.recipe import EXAMPLES, example
 
-
-EMBEDDED = "digits"  # the others name data that must be at hand
+AT_HAND = ("new", "digits")  # the others name data that must be fetched
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == EMBEDDED else pytest.mark.data) for name in EXAMPLES]
+    "name", [pytest.param(name, marks=() if name in AT_HAND else pytest.mark.data) for name in EXAMPLES]
 )
 def test_a_recipe_is_written_and_can_be_checked(run, tmp_path, name):
     file = tmp_path / "mine.toml"
