@@ -29,7 +29,6 @@ def test_it_gives_the_network_as_training_would_begin_with_it(tmp_path):
         ({"reduce": {"by": "groups", "layers": ["conv9*"]}}, r"'reduce' cannot be carried out: .*conv9"),
         ({"spike": {"balance": "max-current"}}, r"'spike' cannot be carried out: dense1 has a bias"),
         ({"sweep": {}}, r"'sweep' cannot be carried out: dense1 has a bias"),
-        ({"spike": {"neuron": "graded:5", "precision": "int8"}}, "graded:5 has no exact form in 8 bits"),
         ({"train": {"network": "mlp:8,activation=tanh"}, "spike": {}}, "only ReLU converts"),
         ({"reduce": {"by": "magnitude", "target": "params:0.001"}}, "'reduce' cannot be carried out: .*cannot be met"),
         ({"reduce": {"by": "groups", "recover": "recalibrate"}}, "no batch norm with statistics"),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.spiking.networks import NEURONS, SIGNED, SpikeRecorder, chain
 
 from weightsmith.core.errors import OptionError, UsageError
-from weightsmith.spiking.conversion.quantise import quantised
 from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Flatten, Gate, Neurons, Scale, Synapses
 from weightsmith.spiking.neurons import IF, LIF, Devices, Graded, Mismatch, Neuron
@@ -202,10 +201,6 @@ def test_what_graded_neurons_refuse():
     plain = chain([Neurons("n", INPUT, torch.ones(2)), Synapses("o", "n", torch.eye(2))], (2,), encode=Constant())
     with pytest.raises(UsageError, match="graded:5: spikes of several sizes run on the dense path"):
         plain.with_neuron(Graded(5)).run(torch.ones(1, 2), 2, path="events")
-    with pytest.raises(UsageError, match=r"graded:5 .*no exact form in 8 bits.*float32"):
-        quantised(plain.with_neuron(Graded(5)))
-    with pytest.raises(UsageError, match=r"graded:5 .*no exact form in 8 bits.*float32"):
-        plain.with_neuron(Graded(5)).run(torch.ones(1, 2), 2, precision="int8")
 
 
 def test_leaks():

@@ -207,7 +207,7 @@ def test_8_bits_early_exit_and_adjustment_together(trained, digits, encode):
     decisions = run.record.decisions
     assert decisions.cost.difference > -0.05
     assert 8 <= decisions.ended < 64
-    weights = [node.weight for node in run.network.synapses[1 if encode == "constant" else 0 :]]
+    weights = [node.weight for node in run.network.synapses]
     assert all(torch.equal(weight, weight.round()) and float(weight.abs().max()) <= 127 for weight in weights)
     assert run.record.adjustment.populations[0].layer == "dense1"
     noted = any("no variance to adjust for" in note for note in run.record.notes)

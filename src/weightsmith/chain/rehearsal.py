@@ -24,7 +24,7 @@ from weightsmith.reducing.surgery.sizes import SizeModel, Target, counts_for_tar
 from weightsmith.spiking.conversion.balance import Balance, MaxCurrent
 from weightsmith.spiking.conversion.convert import convert
 from weightsmith.spiking.encoding import Encode
-from weightsmith.spiking.neurons import IF, Graded, Neuron
+from weightsmith.spiking.neurons import IF, Neuron
 from weightsmith.training.loop import train
 from weightsmith.training.plan import make_plan
 from weightsmith.training.settings import Settings
@@ -97,8 +97,6 @@ def _spiking(network: nn.Module, stage: Stage, context: StageContext) -> None:
     asked = stage.options.get("balance", usual["balance"])
     balance = None if asked is None else Balance.of(asked)
     neuron = Neuron.parse(stage.options["neuron"]) if "neuron" in stage.options else IF()
-    if stage.options.get("precision") == "int8" and isinstance(neuron, Graded):
-        raise UsageError(f'{neuron} has no exact form in 8 bits; write precision = "float32", or if:signed=true')
     made = convert(network, neuron, encode, input_shape=context.data.input_shape)  # type: ignore[arg-type]
     biased = [node.name for node in made.network.synapses if node.bias is not None]
     if isinstance(balance, MaxCurrent) and biased:

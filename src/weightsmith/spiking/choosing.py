@@ -177,7 +177,7 @@ def _measured(
         settle=settle,
         observers=(counts,),
     )
-    cost = spike_cost(prepared.network, found, counts, prices)
+    cost = spike_cost(prepared.network, found, counts, prices, precision=recipe.precision)
     only_here = "NIR has neither settling nor an early exit" if settle or early is not None else None
     candidate = Candidate(
         neuron=str(recipe.neuron),
@@ -225,8 +225,6 @@ def _no_graded(recipe: ConversionSettings, nodes: Sequence[Node]) -> str | None:
     """Why graded neurons cannot be candidates; None if they can."""
     if isinstance(recipe.encode, Poisson):
         return f"they read the input once, as values, not as {recipe.encode} spikes"
-    if recipe.precision == "int8":
-        return "they have no exact form in int8"
     if any(isinstance(node, Neurons) and math.isfinite(node.ceiling) for node in nodes):
         return "the sum of their spikes is unbounded, but the network clips (ReLU6)"
     return "max pooling would give sizes that no spike has" if any(isinstance(n, Gate) for n in nodes) else None

@@ -2,7 +2,9 @@
 
 ``poisson``: at every step a pixel x fires with probability scale·|x|, and the spike carries the sign of x: spikes
 −1, 0, +1 (seed 000 and its code base, which calls these Bernoulli trains Poisson). ``constant``: the value itself flows
-in as a current at every step.
+in as a current at every step; with a ``step`` the value x is given in 8 bits, as the whole number
+
+    q = clamp(round(x / step), −127, 127)
 
 The draw for a pixel depends on the seed, the number of the image, the step and the pixel, and on nothing else: any two
 runs of any networks on the same images see the same spikes, however they are cut into batches. It is a counter-based
@@ -22,15 +24,20 @@ from weightsmith.core.errors import DataMismatch
 from weightsmith.core.options import Option, param
 from weightsmith.core.seeds import subseed
 
-__all__ = ["Constant", "ConstantInput", "Encode", "Poisson", "draws", "image_keys"]
+__all__ = ["WHOLE", "Constant", "ConstantInput", "Encode", "Poisson", "draws", "image_keys"]
 
 GOLDEN = 0x9E3779B97F4A7C15  # γ: 2⁶⁴ divided by the golden ratio, odd
 _MULTIPLIERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 LEVELS = 1 << 24
+WHOLE = 127  # the largest input in 8 bits
 
 
 class Encode(Option, family="encode"):
     """The family of encodings: ``poisson`` and ``constant``."""
+
+    def given(self, x: Tensor) -> Tensor:
+        """The normalised inputs ``x`` in the unit in which they flow in, or are drawn from."""
+        return x
 
     def check_inputs(self, x: Tensor) -> None:
         """Refuse inputs (normalised) that cannot be encoded."""
@@ -57,7 +64,21 @@ class Poisson(Encode, name="poisson"):
 
 
 class ConstantInput(Encode, name="constant"):
-    """The value of the pixel as a current, the same at every step."""
+    """The value of the pixel as a current, the same at every step.
+
+    With a ``step`` it is a whole number of steps in 8 bits, so that the first layer too computes with integers.
+
+    >>> ConstantInput(step=0.5).given(torch.tensor([0.3, -1.3, 99.0]))
+    tensor([  1.,  -3., 127.])
+    """
+
+    step: float | None = param(
+        default=None, gt=0, doc="inputs are rounded to 8 bits, multiples of this; none: they are not"
+    )
+
+    def given(self, x: Tensor) -> Tensor:
+        """The inputs as they are or, with a step, in 8 bits."""
+        return x if self.step is None else torch.round(x / self.step).clamp(-WHOLE, WHOLE)
 
 
 Constant = ConstantInput  # short name within this package, where no learning-rate schedule has it

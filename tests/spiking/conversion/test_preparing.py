@@ -14,9 +14,10 @@ from torch.nn import functional
 
 import weightsmith as ws
 from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.networks.evaluation import scores as scores_of
 from weightsmith.spiking.conversion import preparing
 from weightsmith.spiking.conversion.balance import Mse, Percentile
-from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateDistill
+from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateDistill, CalibrateWeights
 from weightsmith.spiking.conversion.preparing import (
     ConversionSettings,
     calibration_rows,
@@ -32,7 +33,7 @@ from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Synapses
 from weightsmith.spiking.l4.adjust import L4
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF, Mismatch
+from weightsmith.spiking.neurons import IF, LIF, Graded, Mismatch
 from weightsmith.spiking.simulation.sources import source_of
 
 
@@ -80,6 +81,32 @@ def test_rounding_comes_after_balance_and_adjustment() -> None:
     for one, other in zip(rounded.network.synapses, expected.synapses, strict=True):
         assert torch.equal(one.weight, other.weight)
     assert torch.equal(thresholds(rounded), expected.populations[0].threshold)
+
+
+@pytest.mark.parametrize("neuron", [IF(), IF(signed=True), Graded(5)], ids=str)
+def test_in_8_bits_constant_inputs_are_whole_numbers(neuron: Any) -> None:
+    given = recipe(neuron=neuron, precision="int8")
+    whole, exact = prepare(subject(), given), prepare(subject(), recipe(neuron=neuron))
+    encode = whole.network.encode
+    assert isinstance(encode, Constant)
+    assert encode.step == pytest.approx(1 / 127, rel=1e-3)  # inputs at 0.5/0.5 reach from −1 to 1
+    assert all(node.weight.dtype == torch.int8 for node in whole.network.synapses)
+    assert any("inputs are rounded to 8 bits: multiples of 0.007874" in note for note in whole.notes)
+    x = subject().judged.x
+    run, plain = whole.network.run(x, 8, precision="int8"), exact.network.run(x, 8)
+    assert np.corrcoef(run.scores.ravel(), plain.scores.ravel())[0, 1] > 0.999
+    own = prepare(subject(), dataclasses.replace(given, encode=Constant(step=0.25)))
+    assert own.network.encode == Constant(step=0.25)
+
+
+def test_whole_inputs_with_calibration_reach_the_same_values() -> None:
+    """Thresholds, calibration and the scores it aims at are all in the unit of the whole inputs."""
+    for how in (CalibrateBias(), CalibrateWeights(), CalibrateDistill(images=64)):
+        settings = recipe(neuron=Graded(6), encode=Constant(step=1 / 127), steps=4, calibrate=how)
+        found = prepare(subject(), settings)
+        x = subject().judged.x
+        scores, plain = found.network.run(x, 4).scores, scores_of(subject().network, x).numpy()
+        assert np.abs(scores - plain).max() < 0.05 * np.abs(plain).max()
 
 
 def test_devices_differ_by_the_seed() -> None:

@@ -139,6 +139,34 @@ def test_constant_currents_keep_their_layer():
     }
 
 
+def test_whole_inputs_round_the_first_layer_too():
+    found = network("conv", IF(), Constant(step=1 / 127))
+    whole = quantised(found)
+    assert floating_nodes(found) == set()
+    assert all(node.weight.dtype == torch.int8 for node in whole.synapses)
+    assert torch.equal(whole.node("relu1").threshold, whole.node("relu1").threshold.round())
+
+
+def test_a_shortcut_from_the_input_needs_whole_inputs():
+    """Currents and spikes are added in one unit, which values that are not whole do not have."""
+    nodes = [
+        ONE,
+        RELU,
+        Synapses("two", "relu", weights(4, 4, seed=5)),
+        Synapses("past", INPUT, weights(4, 4, seed=7)),
+        Add("sum", ("past", "two")),
+        Neurons("more", "sum", levels(4, seed=6)),
+        dataclasses.replace(OUT, source="more"),
+    ]
+    with pytest.raises(UsageError, match=r"more: constant currents and spikes are added here.*encode=constant:step="):
+        quantised(chain(nodes, (4,), encode=Constant()))
+    whole, x = quantised(chain(nodes, (4,), encode=Constant(step=1 / 127))), torch.rand(5, 4) - 0.5
+    kept, reference = SpikeRecorder(), SpikeRecorder()
+    whole.run(x, 9, precision="int8", observers=[kept])
+    whole.run(x, 9, precision="float64", path="steps", observers=[reference])
+    assert all(np.array_equal(kept.trains[name], train) for name, train in reference.trains.items())
+
+
 def test_a_unit_without_weights_and_a_tiny_threshold():
     weight = _drawn(7, 20, seed=1)
     weight[2] = 0

@@ -281,16 +281,18 @@ def test_an_older_record_says_what_it_said():
 
 
 def test_integer_runs_have_integer_prices_but_for_what_is_not_rounded():
-    for encode, floating in ((Poisson(), False), (Constant(), True)):
+    for encode, floating in ((Poisson(), False), (Constant(step=1 / 127), False), (Constant(), True)):
         network, x = conv_net(encode=encode), rows(4)
         responses, counts = watched(network, x, 6)
         cost = spike_cost(network, responses, counts, precision="int8")
         assert (cost.prices.ac, cost.prices.mac, cost.prices.numbers) == (0.1, 0.23, "int8")
         first, *others = cost.layers
         assert (first.floating, any(layer.floating for layer in others)) == (floating, False)
-        once = 4.6 * first.multiplies_once + 0.9 * 6 * first.constants
+        assert bool(first.multiplies_once) == isinstance(encode, Constant)
+        multiply, add = (4.6, 0.9) if floating else (0.23, 0.1)
+        once = multiply * first.multiplies_once + add * (first.accumulates[-1] + 6 * first.constants)
         added = 0.1 * sum(layer.accumulates[-1] + 6 * layer.constants for layer in others)
-        rest = 0.1 * (0 if floating else first.accumulates[-1]) + 6 * (0.1 * 288 + 0.79 * cost.draws)
+        rest = 6 * (0.1 * 288 + 0.79 * cost.draws)
         assert cost.energy == pytest.approx(once + added + rest)
         assert cost.network_energy == pytest.approx(0.23 * cost.macs)
     own = spike_cost(network, responses, counts, Prices(2.0, 10.0), precision="int8")
@@ -321,6 +323,12 @@ def test_a_graded_event_is_a_shift_and_an_addition():
         add, multiply = rest[numbers]
         added = add * (144 + 2 + 6 * 288) + multiply * first.multiplies_once
         assert cost.at(Prices(numbers=numbers)).energy == pytest.approx((shift + add) * events + added)
+        doubling = {"float32": 0.03, "int8": 0.13}[numbers]
+        sums = 6 * (144 + 3) * (2 * doubling + add)
+        ordered = cost.at(Prices(numbers=numbers, shifts="sums"))
+        assert cost.summing == 147
+        assert ordered.energy == pytest.approx(add * events + added + sums)
+        assert sum(ordered.layer_energy().values()) + ordered.neuron_energy[0] == pytest.approx(ordered.energy)
     assert cost.accumulates[-1] == pytest.approx(events + 146)
     assert (conv_net(neuron=IF(signed=True)).neuron.event, Graded(5).levels(2), IF().levels(2)) == ("signed", 33, 3)
 

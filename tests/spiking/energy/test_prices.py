@@ -28,6 +28,14 @@ def test_what_is_not_given_follows_the_numbers_of_the_run():
     assert (mixed.ac, mixed.mac) == (0.5, 0.23)
 
 
+def test_where_sums_are_shifted_an_event_is_an_addition():
+    ordered = Prices(shifts="sums").of_run("int8")
+    assert (ordered.graded_ac, ordered.graded_sum(5)) == (0.1, pytest.approx(4 * 0.13 + 0.1))
+    assert (Prices().graded_sum(5), Prices(shifts="sums", doubling=1.0).graded_sum(3)) == (0.0, pytest.approx(2.9))
+    with pytest.raises(OptionError, match="shifts must be one of weights, sums"):
+        Prices(shifts="events")
+
+
 def test_a_price_of_multiplications_is_that_of_leaks_unless_one_is_given():
     assert Prices(2.0, 10.0).of_run("int8").leak_update == 10.0
     assert Prices(2.0, 10.0, leak=1.0).leak_update == 1.0

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -93,6 +95,19 @@ def test_bits_are_enough_for_the_levels(levels, names):
 def test_with_8_bits_and_more_the_int8_network_is_that_rival():
     network = convert(module(), IF(), Constant(), input_shape=(2, 8, 8)).network
     assert [rival.bits for rival in rivals_of(network, rows(2), 250)] == [32, 8, 8]
+
+
+def test_inputs_in_8_bits_are_read_as_the_network_reads_them():
+    """A bias decides which activations are zero: inputs in another unit would give other counts."""
+    x = torch.tensor([[0.5], [1.5], [-1.5]])
+    nodes = (
+        Synapses("one", INPUT, torch.ones(1, 1) / 4, torch.tensor([-0.25])),  # whole inputs are in quarters: 2, 6, −6
+        Neurons("relu", "one", torch.ones(1)),
+        Synapses("out", "relu", torch.ones(2, 1)),
+    )
+    whole = SpikingNetwork(nodes, (1,), IF(), Constant(step=0.25))
+    assert active_macs(whole, x) == {"one": 1.0, "out": pytest.approx(2 * 2 / 3)}
+    assert active_macs(dataclasses.replace(whole, encode=Constant()), x)["out"] == pytest.approx(2 / 3)
 
 
 def test_a_layer_that_copies_multiplies_nothing():

@@ -211,6 +211,12 @@ def test_images_are_encoded_as_the_network_says(tmp_path):
     drive = read_vector(tmp_path / "c.nir").drive
     np.testing.assert_allclose(drive.values, (x.numpy() - 0.5) / 0.5, rtol=1e-6)
     assert network(encode=Constant()).run(x, 9, precision="float64").spikes() == currents.before
+    stepped = network(encode=Constant(step=0.125))
+    whole = export_nir(stepped, tmp_path / "w.nir", x=x, steps=9)
+    drive = read_vector(tmp_path / "w.nir").drive
+    np.testing.assert_array_equal(drive.values, np.round((x.numpy() - np.float32(0.5)) / np.float32(0.0625)))
+    assert stepped.run(x, 9, precision="float64").spikes() == whole.before
+    assert import_nir(tmp_path / "w.nir").encode == Constant(step=0.125)
 
 
 def test_sums_of_windows_keep_kernels_small(tmp_path):

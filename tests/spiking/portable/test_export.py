@@ -46,6 +46,7 @@ def _network(neuron, encode, *, gate=False):
     ("neuron", "encode"),
     [
         *((neuron, Constant()) for neuron in (*NEURONS, SIGNED, Graded(3), Graded(6))),
+        (SIGNED, Constant(step=0.125)),
         *((neuron, Poisson(0.25)) for neuron in (NEURONS[0], NEURONS[-1], SIGNED)),
     ],
     ids=str,

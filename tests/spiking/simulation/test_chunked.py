@@ -141,13 +141,20 @@ def test_float32_with_any_weights(path):
     assert np.array_equal(double.answers, exact.answers)
 
 
-@pytest.mark.parametrize("neuron", [IF(), LIF(0.9, reset="hard"), SIGNED], ids=str)
+_HELD = ("mlp", "wide mlp", "conv", "eights", "borders", "pools", "gates", "residual", "groups")
+
+
 @pytest.mark.parametrize(
-    "kind", ["mlp", "wide mlp", "conv", "eights", "borders", "pools", "gates", "residual", "groups"]
+    ("kind", "neuron"),
+    [
+        *((kind, neuron) for kind in _HELD for neuron in (IF(), LIF(0.9, reset="hard"), SIGNED)),
+        *((kind, Graded(5)) for kind in _HELD if kind != "gates"),
+    ],
+    ids=str,
 )
 def test_whole_numbers_are_exact(kind, neuron):
     """8-bit weights give the very bits of the float64 reference, also with a leak that no binary number is."""
-    for encode in (Poisson(), Constant()):
+    for encode in (Constant(), Constant(step=1 / 30), *([] if isinstance(neuron, Graded) else [Poisson()])):
         found = quantised(network(kind, neuron, encode))
         recorder = SpikeRecorder(membranes=True)
         reference = found.run(inputs(found), STEPS, precision="int8", path="steps", observers=[recorder])

@@ -5,12 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.spiking.networks import KINDS, chain, levels, network
 
 from weightsmith.spiking.conversion.quantise import quantised
 from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
-from weightsmith.spiking.neurons import IF, LIF
+from weightsmith.spiking.neurons import IF, LIF, Graded
 from weightsmith.spiking.simulation.precision import kinds_of
 
 
@@ -73,6 +75,35 @@ def test_constant_currents_are_no_whole_numbers():
     assert _kinds(found) == ["conv1", "relu1"]
     deep = network("pools", IF(), Constant())
     assert _kinds(quantised(deep))[:2] == ["conv1", "relu1"]
+
+
+def test_inputs_in_8_bits_are_whole_numbers_up_to_127():
+    found = _whole(100, encode=Constant(step=0.01))
+    most = (2**23 - 2) // (127 * 400) - 1
+    assert _kinds(found, most) == []
+    assert _kinds(found, most + 1) == ["n"]
+    assert _kinds(_whole(127, features=1040, encode=Constant(step=0.01)), 1) == ["n"]
+    assert _kinds(_whole(127, features=1041, encode=Constant(step=0.01)), 1) == ["one", "n"]
+    assert 127 * 127 * 1040 < 2**24 <= 127 * 127 * 1041
+
+
+def test_graded_spikes_leave_less_room():
+    """Their sums are multiples of 1/16: four bits of the 24 that float32 has."""
+    found = _whole(100, neuron=Graded(5), encode=Constant(step=1.0))
+    most = (2**23 // 16 - 2) // (127 * 400) - 1
+    assert _kinds(found, most) == []
+    assert _kinds(found, most + 1) == ["n"]
+
+
+@given(st.integers(1, 2**23 - 1), st.integers(1, 2**20), st.integers(0, 3))
+@settings(max_examples=500, derandomize=True)
+def test_the_division_of_a_graded_neuron_decides_as_integers_do(total, threshold, near):
+    """Totals as near to a boundary n + ½ as integers can be, on it, and anywhere."""
+    if near:
+        total = min(2**23 - 1, max(1, (2 * (total // threshold) + 1) * threshold // 2 + near - 2))
+    sent = total // threshold
+    missing = np.float32(total) / np.float32(threshold) - np.float32(sent)
+    assert bool(missing >= np.float32(0.5)) == (2 * (total - sent * threshold) >= threshold)
 
 
 def test_reach_of_every_kind_of_node():

@@ -29,6 +29,7 @@ from weightsmith.networks.wrappers import check_open
 from weightsmith.spiking.conversion._building import built, check_products
 from weightsmith.spiking.conversion._flow import flow_of
 from weightsmith.spiking.conversion._kinds import called, kind_of, module_of
+from weightsmith.spiking.conversion.amplitudes import with_amplitudes
 from weightsmith.spiking.conversion.joins import without_joins
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Neurons, Node, Shape
@@ -95,6 +96,7 @@ def convert(
 ) -> Converted:
     """Convert ``network``, which is not changed; all thresholds are 1 until they are balanced.
 
+    Where inputs are whole numbers of a step (:class:`ConstantInput`), weights that read them are multiplied by it.
     ``input_shape`` is needed if the network's card does not have it.
 
     >>> from weightsmith.networks.models.vgg import vgg
@@ -123,6 +125,8 @@ def convert(
         seen = flow.shapes[flow.entry]
         spiking = SpikingNetwork(nodes, seen, neuron, encode, dataclasses.replace(card, input_shape=seen))
         _check_scores(plain(example), plain_scores(nodes, example.reshape(-1, *seen)))
+    if isinstance(encode, Constant) and encode.step is not None:
+        spiking = with_amplitudes(spiking, {INPUT: torch.full(seen[:1], encode.step)})
     return Converted(spiking, folded, fx_names, shape)
 
 

@@ -14,6 +14,7 @@ from weightsmith.core.errors import UsageError
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.seeds import stream
 from weightsmith.networks.card import card_of
+from weightsmith.networks.evaluation import batches_for
 from weightsmith.spiking.conversion.balance import Balanced, MaxCurrent, Mse, Percentile, balanced
 from weightsmith.spiking.conversion.calibrate import (
     CalibrateBias,
@@ -26,11 +27,11 @@ from weightsmith.spiking.conversion.convert import Converted, convert
 from weightsmith.spiking.conversion.distilling import Distillation, distilled
 from weightsmith.spiking.conversion.quantise import quantised, units_of
 from weightsmith.spiking.conversion.subject import Subject
-from weightsmith.spiking.encoding import Constant, Encode, Poisson
+from weightsmith.spiking.encoding import WHOLE, Constant, Encode, Poisson
 from weightsmith.spiking.graph import Neurons, Shape
 from weightsmith.spiking.l4.adjust import L4, Adjustment, adjusted
 from weightsmith.spiking.network import Precision, SpikingNetwork
-from weightsmith.spiking.neurons import AnyNeuron, Graded, Mismatch
+from weightsmith.spiking.neurons import AnyNeuron, Mismatch
 from weightsmith.training.schedules import Constant as Rate
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "prepare",
     "range_notes",
     "with_mismatch",
+    "with_whole_input",
 ]
 
 _IMAGE_STEPS, _FEWEST, _MOST = 12_000, 600, 3_000  # of a distillation: images times steps, images
@@ -63,11 +65,6 @@ class ConversionSettings:
     calibrate: CalibrateBias | CalibrateWeights | CalibrateDistill | None = None
 
     def __post_init__(self) -> None:
-        if self.precision == "int8" and isinstance(self.neuron, Graded):
-            raise UsageError(
-                f"{self.neuron} has no exact form in 8 bits: its spikes are fractions of a threshold; use float32, or "
-                "if:signed=true"
-            )
         if self.adjust is not None and self.neuron.signed:
             raise UsageError(f"{self.adjust} needs spikes of one sign and size, not {self.neuron}")
         if self.adjust is not None and self.calibrate is not None:
@@ -92,6 +89,7 @@ class Prepared:
 
 def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback | None = None) -> Prepared:
     """Convert, balance, calibrate or adjust, quantise, and add device mismatch, in this order."""
+    recipe = with_whole_input(subject, recipe)
     converted = converted_of(subject, recipe.neuron, recipe.encode)
     found = balanced(
         converted, recipe.balance, subject.train.x, steps=recipe.steps, seed=recipe.seed, progress=progress
@@ -110,6 +108,8 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
             notes.append(
                 "the L4 adjustment is made for Poisson input: a constant current has no variance to adjust for"
             )
+    if isinstance(recipe.encode, Constant) and recipe.encode.step is not None:
+        notes.append(f"inputs are rounded to 8 bits: multiples of {recipe.encode.step:g}")
     if recipe.precision == "int8":
         notes += _small_thresholds(network)
         network = quantised(network)
@@ -149,6 +149,18 @@ def _calibration_images(how: CalibrateBias | CalibrateWeights | CalibrateDistill
 def converted_of(subject: Subject, neuron: AnyNeuron, encode: Poisson | Constant) -> Converted:
     """The network of ``subject`` with neurons in place of ReLUs, not yet balanced."""
     return convert(subject.network, neuron, encode, input_shape=_shape(subject))
+
+
+def with_whole_input(subject: Subject, recipe: ConversionSettings) -> ConversionSettings:
+    """The same conversion; for int8, constant inputs get a step, 1/127 of the largest on the rows of the balance."""
+    encode = recipe.encode
+    if recipe.precision != "int8" or not isinstance(encode, Constant) or encode.step is not None:
+        return recipe
+    rows = calibration_rows(len(subject.train), recipe.balance.images, recipe.seed)
+    parts = batches_for(card_of(subject.network), subject.train.x[rows], len(rows))
+    largest = max(float(inputs.abs().max()) for _, inputs in parts)
+    step = float(f"{largest / WHOLE:.4g}")  # a factor of the weights: its last digits do not matter
+    return dataclasses.replace(recipe, encode=Constant(step)) if step > 0 else recipe
 
 
 def _small_thresholds(network: SpikingNetwork) -> list[str]:

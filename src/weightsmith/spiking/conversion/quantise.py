@@ -6,7 +6,8 @@ weights w (all connections that lead to it), bias b and threshold θ
     s = max |w| / 127        w ← round(w / s)        b ← round(b / s)        θ ← max(1, round(θ / s))
 
 and the spikes are those of a network whose weights are off by at most s/2. Average pools become sums, and their 1/n is
-moved into the weights that follow. The output layer is rounded in the same way, and its sums are multiplied by s.
+moved into the weights that follow. Graded spikes are powers of two times θ/2^(K−1), so membranes are multiples of
+1/2^(K−1): integers again, in a finer unit. The output layer is rounded likewise, and its sums are multiplied by s.
 Without a leak every membrane is then an integer; with a leak, float64 gives the same bits in every engine, because
 currents are exact and membranes are computed in the same way.
 """
@@ -26,7 +27,6 @@ from weightsmith.core.errors import UsageError
 from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.packing import writes
 
 __all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised", "units_of"]
@@ -40,10 +40,9 @@ _WHOLE: WeakKeyDictionary[Synapses, int] = WeakKeyDictionary()
 def quantised(network: SpikingNetwork) -> SpikingNetwork:
     """``network`` with weights stored in 8 bits and integer thresholds.
 
-    With constant currents as input, the first layer keeps its weights: it is computed once per image, and its currents
-    are not integers anyway.
+    Where constant currents that are not whole numbers enter, the first layer keeps its weights: it is computed once
+    per image, and its currents are not integers anyway.
     """
-    _check_sizes(network)
     shares, units = _shares(network), units_of(network)
     before = {node.name: node for node in network.nodes}
     new: dict[str, Node] = {
@@ -83,7 +82,10 @@ def units_of(network: SpikingNetwork) -> dict[str, Tensor]:
             units[node.name] = _unit(branches, shares)
             rounded += [branch.name for branch in branches]
         elif not all(branch.name in floating for branch in branches):
-            raise UsageError(f"{node.name}: constant currents and spikes are added here, which int8 cannot represent")
+            raise UsageError(
+                f"{node.name}: constant currents and spikes are added here, which int8 represents only for whole "
+                "inputs: use encode=constant:step=…"
+            )
     last = nodes[network.nodes[-1].name]
     if not isinstance(last, Synapses):
         raise UsageError(f"{last.name}: int8 needs a layer of weights at the end, not {type(last).__name__}")
@@ -108,7 +110,6 @@ def _check_readers(network: SpikingNetwork, rounded: set[str], floating: set[str
 
 def check_quantised(network: SpikingNetwork) -> None:
     """Refuse a network whose weights are not 8-bit integers, or that contains averages."""
-    _check_sizes(network)
     floating = floating_nodes(network)
     for node in network.nodes:
         if isinstance(node, Pool) and node.average and node.name not in floating:
@@ -123,14 +124,6 @@ def check_quantised(network: SpikingNetwork) -> None:
         if not whole or max(map(abs, map(int, node.weight.aminmax()))) > LARGEST:
             raise UsageError(f"{node.name}: int8 runs need weights of 8 bits: run quantised(network)")
         _WHOLE[node] = written
-
-
-def _check_sizes(network: SpikingNetwork) -> None:
-    if isinstance(network.neuron, Graded):
-        raise UsageError(
-            f"{network.neuron} cannot be run in int8: the sizes of its spikes are fractions of a threshold, which have "
-            "no exact form in 8 bits; use precision float32"
-        )
 
 
 def _shares(network: SpikingNetwork) -> dict[str, float]:
@@ -153,8 +146,8 @@ def _shares(network: SpikingNetwork) -> dict[str, float]:
 
 
 def floating_nodes(network: SpikingNetwork) -> set[str]:
-    """The nodes that constant currents reach before any neuron."""
-    if not isinstance(network.encode, Constant):
+    """The nodes that constant currents, unless they are whole numbers, reach before any neuron."""
+    if not isinstance(network.encode, Constant) or network.encode.step is not None:
         return set()
     reached = {INPUT}
     for node in network.nodes:

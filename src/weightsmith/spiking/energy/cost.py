@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Record
+from weightsmith.spiking.conversion.quantise import floating_nodes
 from weightsmith.spiking.encoding import Poisson
 from weightsmith.spiking.energy.fan_out import Landing, landings_of
 from weightsmith.spiking.energy.memory import MemoryAccess, spiking_accesses
@@ -101,8 +102,9 @@ def _cost(
 ) -> SpikeCost:
     running = responses.ended[:, None] > np.arange(responses.steps)
     layers = [_layer(network, landing, responses, arrived) for landing in landings]
-    if prices.numbers == "int8":  # weights that read a constant current are not rounded
-        floating = {landing.name for landing in landings if landing.constant}
+    if prices.numbers == "int8":  # weights that read a constant current which is not a whole number are not rounded
+        unrounded = floating_nodes(network)
+        floating = {landing.name for landing in landings if landing.constant and unrounded}
         layers = [dataclasses.replace(layer, floating=layer.name in floating) for layer in layers]
     cost = SpikeCost(
         images=responses.images,
@@ -112,6 +114,8 @@ def _cost(
         neurons=tuple(_neurons(network, node, responses) for node in network.populations),
         prices=prices,
         draws=math.prod(network.input_shape) if isinstance(network.encode, Poisson) else 0,
+        sizes=network.neuron.largest.bit_length(),
+        summing=_summing(network) if network.neuron.event == "graded" else 0,
     )
     return dataclasses.replace(cost, memory=spiking_accesses(network, cost))
 
@@ -201,6 +205,18 @@ def _neurons(network: SpikingNetwork, node: Neurons, responses: Responses) -> Ne
     return NeuronCost(node.name, node.layer, units, leaking, responses.spikes()[node.name] / responses.images)
 
 
+def _summing(network: SpikingNetwork) -> int:
+    """The number of neurons and outputs that the spikes of other neurons reach."""
+    carrying, found = set[str](), 0
+    for node in network.nodes:
+        arrives, fires = not carrying.isdisjoint(node.sources), isinstance(node, Neurons)
+        if arrives and (fires or node is network.nodes[-1]):
+            found += math.prod(network.shapes[node.name])
+        if arrives or fires:
+            carrying.add(node.name)
+    return found
+
+
 # The cost records.
 
 
@@ -256,7 +272,8 @@ class SpikeCost(Record):
     """The average cost of an image, in operations and in picojoules.
 
     ``run[t]`` is how many of the first t + 1 steps an image was run for, on average: fewer with an early exit.
-    ``draws`` are the random draws of a step. ``memory`` are the accesses after the last step; :attr:`energy` is
+    ``draws`` are the random draws of a step. ``sizes`` is the number of sizes of a spike, ``summing`` that of the units
+    which add up graded spikes. ``memory`` are the accesses after the last step; :attr:`energy` is
     arithmetic only and does not include them. ``rivals`` are other ways to run the network. Older records have neither.
     """
 
@@ -269,6 +286,8 @@ class SpikeCost(Record):
     draws: int = 0
     memory: tuple[MemoryAccess, ...] = ()
     rivals: tuple[Rival, ...] = ()
+    sizes: int = 1
+    summing: int = 0
 
     @property
     def basis(self) -> Basis:
@@ -386,9 +405,10 @@ class SpikeCost(Record):
         return Prices(numbers="float32") if layer.floating else self.prices
 
     def _neuron_step(self) -> tuple[float, float]:
-        """The energy of the neurons in one step: without leak, and with leak."""
+        """The energy of the neurons in one step: without leak (and of shifted sums), and with leak."""
         plain, leaking = self._neurons() if self.prices.neurons else (0, 0)
-        return self.prices.ac * plain, self.prices.leak_update * leaking
+        sums = self.summing * self.prices.graded_sum(self.sizes)
+        return self.prices.ac * plain + sums, self.prices.leak_update * leaking
 
     def _neurons(self) -> tuple[int, int]:
         """The number of neurons without leak, and with leak."""

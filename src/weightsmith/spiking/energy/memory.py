@@ -118,7 +118,7 @@ def _of_layer(network: SpikingNetwork, layer: LayerCost, run: float, *, integers
         times = (layer.multiplies_once > 0) + (layer.multiplies_per_step > 0) * run
         if times:
             macs = layer.multiplies_once or layer.multiplies_per_step
-            once = mac_accesses(network, node, macs, weight_bytes=width, value_bytes=_WIDE)
+            once = mac_accesses(network, node, macs, weight_bytes=width, value_bytes=width)
             found += [
                 MemoryAccess(each.kind, times * each.reads, times * each.writes, times * each.energy) for each in once
             ]

@@ -9,9 +9,13 @@ network", NeurIPS 2020, table 1: 45 nm as well. From them, for each number forma
     multiply     multiply + add                 8-bit multiply + 8-bit add, the usual price of an int8 MAC
     leak         multiply + add                 32-bit multiply + add: membranes have 32 bits
     shift        8-bit add, to the exponent     16-bit shift: a weight of 8 bits moved by at most 8 places
+    doubling     8-bit add, to the exponent     32-bit shift, of a sum
     draw         32-bit xorshift (Marsaglia 2003: 3 shifts, 3 exclusive ors, each priced as an add) and a comparison
 
-An event of a graded neuron is a shift and an accumulate. A multiplier builds a partial product for each bit of an
+An event of a graded neuron is a shift of the weight and an accumulate. Where the events of a step arrive by size, the
+largest first, sums can be shifted instead, as in Horner's rule: s ← 2s + Σ w over the events of a size, then z ← z + s.
+Then an event is an accumulate, and each neuron takes K − 1 shifts of 32 bits and an accumulate more per step
+(``shifts="sums"``). A multiplier builds a partial product for each bit of an
 operand, so a MAC of an 8-bit weight with an activation of b bits is priced at b/8 of the 8-bit multiply plus the
 8-bit add (:func:`mac_price`). The table has no 64-bit arithmetic: float64 runs are priced as float32.
 """
@@ -38,6 +42,7 @@ PICOJOULES = {
 """Picojoules of single operations in 45 nm; shifts from You et al. 2020, the rest from Horowitz 2014."""
 
 Numbers = Literal["float32", "int8"]
+Shifts = Literal["weights", "sums"]
 
 
 class _Row(NamedTuple):
@@ -46,6 +51,7 @@ class _Row(NamedTuple):
     leak: float
     shift: float
     draw: float
+    doubling: float
 
 
 def _rows() -> dict[Numbers, _Row]:
@@ -53,9 +59,14 @@ def _rows() -> dict[Numbers, _Row]:
     draw = 3 * (one["int32 shift"] + one["int32 add"]) + one["int32 add"]
     float_mac = one["float32 multiply"] + one["float32 add"]
     return {
-        "float32": _rounded(one["float32 add"], float_mac, float_mac, one["int8 add"], draw),
+        "float32": _rounded(one["float32 add"], float_mac, float_mac, one["int8 add"], draw, one["int8 add"]),
         "int8": _rounded(
-            one["int32 add"], mac_price(8), one["int32 multiply"] + one["int32 add"], one["int16 shift"], draw
+            one["int32 add"],
+            mac_price(8),
+            one["int32 multiply"] + one["int32 add"],
+            one["int16 shift"],
+            draw,
+            one["int32 shift"],
         ),
     }
 
@@ -89,7 +100,8 @@ class Prices(PriceList, name="picojoule"):
     >>> str(Prices(0.1, 3.2)), PriceList.parse("picojoule:numbers=int8").mac
     ('picojoule:accumulate=0.1,multiply=3.2', 0.23)
     >>> Prices(neurons=False).of_run("int8")
-    Prices(accumulate=0.1, multiply=0.23, neurons=False, numbers='int8', leak=3.2, shift=0.057, draw=0.79)
+    Prices(accumulate=0.1, multiply=0.23, neurons=False, numbers='int8', leak=3.2, shift=0.057, draw=0.79, doubling=0.13,
+           shifts='weights')
     """
 
     accumulate: float | None = param(default=None, ge=0, doc="picojoules for an addition")
@@ -107,6 +119,10 @@ class Prices(PriceList, name="picojoule"):
     )
     shift: float | None = param(default=None, ge=0, doc="picojoules for the shift of a weight by a graded event")
     draw: float | None = param(default=None, ge=0, doc="picojoules for a random draw of poisson input")
+    doubling: float | None = param(default=None, ge=0, doc="picojoules for the shift of a sum by one place")
+    shifts: Shifts = param(
+        default="weights", doc="what graded events shift: the weight of each, or sums, once for each size of a step"
+    )
 
     def of_run(self, precision: str) -> Prices:
         """All prices filled in, for a run with this ``precision``."""
@@ -115,7 +131,7 @@ class Prices(PriceList, name="picojoule"):
             known = known or ("int8" if precision == "int8" else "float32")
         chosen = dataclasses.replace(self, numbers=known)
         filled = {name: chosen._price(name) for name in _Row._fields}
-        return Prices(neurons=self.neurons, numbers=known, **filled)
+        return Prices(neurons=self.neurons, numbers=known, shifts=self.shifts, **filled)
 
     @property
     def ac(self) -> float:
@@ -134,8 +150,12 @@ class Prices(PriceList, name="picojoule"):
 
     @property
     def graded_ac(self) -> float:
-        """Picojoules for a graded event at one unit: a shift and an accumulate."""
-        return self._price("shift") + self.ac
+        """Picojoules for a graded event at one unit: an accumulate and, unless sums are shifted, a shift."""
+        return self.ac if self.shifts == "sums" else self._price("shift") + self.ac
+
+    def graded_sum(self, sizes: int) -> float:
+        """Picojoules per step for a unit that adds up graded events of so many sizes, besides the events."""
+        return (sizes - 1) * self._price("doubling") + self.ac if self.shifts == "sums" else 0.0
 
     @property
     def random_draw(self) -> float:

@@ -83,7 +83,7 @@ def active_macs(network: SpikingNetwork, x: Tensor, weights: SpikingNetwork | No
     totals = dict.fromkeys(reach, 0.0)
     with pinned_threads(1):
         for _, inputs in batches_for(network.card, x, _BATCH, memory_format=torch.channels_last):
-            for node, values in _read_by_synapses(network, inputs):
+            for node, values in _read_by_synapses(network, network.encode.given(inputs)):
                 if node.name in reach:
                     totals[node.name] += float(((values != 0).sum(dim=0).double() * reach[node.name]).sum())
     return {name: total / len(x) for name, total in totals.items()}

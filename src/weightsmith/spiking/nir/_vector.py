@@ -21,6 +21,7 @@ from weightsmith.core.seeds import stream
 from weightsmith.core.storage import file_digest, write_atomic
 from weightsmith.data.formats.npz import read_arrays
 from weightsmith.networks.card import Card
+from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.simulation.responses import Responses
 from weightsmith.spiking.simulation.simulate import simulate, simulate_trains
@@ -82,7 +83,7 @@ def run_drive(network: SpikingNetwork, drive: Drive) -> Responses:
     """The answers in float64."""
     if drive.values.dtype == np.int8:
         return simulate_trains(network, drive.values.astype(np.int8), precision="float64")
-    plain = dataclasses.replace(network, card=Card())  # currents are normalised already
+    plain = dataclasses.replace(network, card=Card(), encode=Constant())  # currents are encoded already
     return simulate(plain, torch.from_numpy(drive.values), drive.steps, precision="float64")
 
 

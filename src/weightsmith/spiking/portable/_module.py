@@ -32,7 +32,7 @@ class SpikingModule(nn.Module):
             facts = json.loads(weights.metadata()["weightsmith"])
             tensors = {name: weights.get_tensor(name) for name in weights.keys()}  # noqa: SIM118  # no mapping
         self.nodes: list[dict[str, Any]] = facts["nodes"]
-        self.neuron, self.shape = facts["neuron"], facts["input_shape"]
+        self.neuron, self.shape, self.step = facts["neuron"], facts["input_shape"], facts["encode"].get("step")
         self.mean, self.std = (facts["card"]["normalisation"][part] for part in ("mean", "std"))
         self.graded = self.neuron["name"] == "graded"
         self.signed = self.graded or bool(self.neuron.get("signed"))
@@ -67,7 +67,8 @@ class SpikingModule(nn.Module):
         if self.mean:
             mean, std = x.new_tensor(self.mean), x.new_tensor(self.std)
             x = (x - _spread(mean, x)) / _spread(std, x) if len(mean) > 1 else (x - mean) / std
-        return x.reshape(len(x), *self.shape)
+        x = x.reshape(len(x), *self.shape)
+        return x if self.step is None else torch.round(x / self.step).clamp(-127, 127)  # 8 bits
 
     def _value(
         self, number: int, node: dict[str, Any], values: dict[str, Tensor], state: dict[str, Tensor], once: bool

@@ -1,8 +1,13 @@
 """The float type of each node: the requested one, or, for integers, the smallest that is exact.
 
 Integers are exact in float32 up to 2²⁴, and halves, at which membranes may start, up to 2²³. A current is at most Σ|w|
-times the number of spikes in one window of a pool; a membrane at most that times the steps, plus the bias. Values that
-may exceed this, that leak, that are not integers, or that receive constant currents are held in float64.
+times the largest input or the number of spikes in one window of a pool; a membrane at most that times the steps, plus
+the bias. Values that may exceed this, that leak, that are not integers, or that receive constant currents which are not
+whole numbers are held in float64.
+
+Graded spikes are multiples of 1/2^(K−1), so that for them all bounds are divided by 2^(K−1). With p = 2^(K−1)·z such a
+neuron compares p/θ − m with n + ½ for integers n: unless the two are equal, they are at least 1/2θ apart, while p/θ
+is rounded by at most p/θ·2⁻²⁴, which is less as p < 2²³. So the division decides every comparison as integers would.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import torch
 from torch import Tensor
 
 from weightsmith.spiking.conversion.quantise import floating_nodes
+from weightsmith.spiking.encoding import WHOLE, Constant
 from weightsmith.spiking.graph import INPUT, Flatten, Gate, Neurons, Pool, Synapses
 from weightsmith.spiking.network import Precision, SpikingNetwork
 
@@ -32,18 +38,24 @@ def kinds_of(network: SpikingNetwork, precision: Precision, steps: int) -> dict[
     kinds: dict[str, type[Any]] = {INPUT: np.float64}
     broken = floating_nodes(network)  # currents that are not integers
     reach = _reach(network)
-    leaks = network.neuron.leak != 1
+    leaks, grain = network.neuron.leak != 1, network.neuron.largest
     for node in network.nodes:
         if isinstance(node, Neurons):
             longest = reach[node.source] * (steps + 1) + float(node.threshold.max())
             halves = _is_whole(node.threshold) and _is_whole(2 * node.start * node.threshold)
-            fits = not leaks and node.leak is None and longest < _EXACT / 2 and halves and node.source not in broken
+            fits = (
+                not leaks
+                and node.leak is None
+                and grain * longest < _EXACT / 2
+                and halves
+                and node.source not in broken
+            )
         else:
             if not _is_whole(getattr(node, "bias", None)) or not _is_whole(getattr(node, "factor", None)):
                 broken.add(node.name)
             if broken & set(node.sources):
                 broken.add(node.name)
-            fits = reach[node.name] < _EXACT and node.name not in broken
+            fits = grain * reach[node.name] < _EXACT and node.name not in broken
         kinds[node.name] = np.float32 if fits else np.float64
     kinds[network.nodes[-1].name] = np.float64
     return kinds
@@ -55,7 +67,7 @@ def _is_whole(values: Tensor | None) -> bool:
 
 def _reach(network: SpikingNetwork) -> dict[str, float]:
     """The largest output of each node in one step."""
-    reach: dict[str, float] = {INPUT: 1.0}
+    reach: dict[str, float] = {INPUT: WHOLE if isinstance(network.encode, Constant) else 1.0}
     for node in network.nodes:
         before = sum(reach[name] for name in node.sources)
         match node:

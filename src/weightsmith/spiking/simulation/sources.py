@@ -93,7 +93,7 @@ def source_of(network: SpikingNetwork, x: Tensor, seed: int, first: int) -> Curr
     network.encode.check_inputs(ready)
     if isinstance(network.encode, Poisson):
         return Draws(ready, network.encode.scale, seed, first)
-    return Currents(ready)
+    return Currents(network.encode.given(ready))
 
 
 def entering(

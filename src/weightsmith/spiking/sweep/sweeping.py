@@ -109,7 +109,7 @@ def spike_sweep(
     from weightsmith.networks.card import card_of, meaning_digest
     from weightsmith.networks.models.architecture import architecture_of
     from weightsmith.spiking.conversion.balance import Balance
-    from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare
+    from weightsmith.spiking.conversion.preparing import ConversionSettings, encoding_of, prepare, with_whole_input
     from weightsmith.spiking.conversion.subject import read_subject
     from weightsmith.spiking.sweep.grid import Grid
     from weightsmith.spiking.sweep.work import Book, SweepWork
@@ -133,6 +133,7 @@ def spike_sweep(
     often = (_WIDEN if whole else 0) if widen is None else widen
     rule: Racing | None = None if race is None else Race.of(race)  # type: ignore[assignment]
     subject = read_subject(network, data, images=test_rows, seed=recipe.seed)
+    recipe = with_whole_input(subject, recipe)
     settings |= {**grid.written(), "steps": list(lengths)}
     origin = Origin(seed=recipe.seed, inputs=subject.inputs)
     card = meaning_digest(card_of(subject.network))
