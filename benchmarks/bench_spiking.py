@@ -96,7 +96,7 @@ def ours(
 ) -> Outcome:
     """Our engine on given spikes (T, B, 3, 32, 32)."""
     network = _network(tuple(weights), tuple(thresholds), precision, reset, leak)
-    trains = spikes.transpose(0, 1).contiguous().to(torch.int8).numpy()
+    trains = spikes.to(torch.int8).transpose(0, 1).contiguous().numpy()
     return outcome_of(simulate_trains(network, trains, precision=precision))
 
 
@@ -243,7 +243,7 @@ def case(reset: Reset, steps: int = STEPS, batch: int = BATCH) -> Case:
         {name: partial(_named, name, arm, given) for name, arm in chosen.items()},
         _same,
         packages=("spikingjelly", "sinabs", "snntorch", "norse"),
-        long=True,
+        repeats=3,
     )
 
 

@@ -31,13 +31,13 @@ from weightsmith.core.storage import write_atomic
 from weightsmith.networks.evaluation import scores
 from weightsmith.spiking.conversion.balance import Balance
 from weightsmith.spiking.conversion.calibrate import Calibrate
-from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared, prepare
+from weightsmith.spiking.conversion.preparing import ConversionSettings, Prepared, checked_precision, prepare
 from weightsmith.spiking.conversion.subject import read_subject
 from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.energy.cost import Prices, SpikeCost, UnitCounts, spike_cost
 from weightsmith.spiking.energy.rivals import rivals_of
 from weightsmith.spiking.files import load_spiking, save_spiking
-from weightsmith.spiking.network import SpikingNetwork
+from weightsmith.spiking.network import Precision, SpikingNetwork
 from weightsmith.spiking.neurons import Neuron
 from weightsmith.spiking.simulation.simulate import simulate
 
@@ -60,6 +60,23 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "graded": {"neuron": "graded:5", "balance": "percentile", "calibrate": "weights"},
     "signed, distilled": {"neuron": "if:signed=true", "balance": "mse", "calibrate": "distill"},
     "graded, distilled": {"neuron": "graded:5", "balance": "percentile", "calibrate": "distill"},
+    "signed, distilled, 40,000 images": {
+        "neuron": "if:signed=true",
+        "balance": "mse",
+        "calibrate": "distill:images=40000",
+    },
+    "signed, distilled, int8": {
+        "neuron": "if:signed=true",
+        "balance": "mse",
+        "calibrate": "distill",
+        "precision": "int8",
+    },
+    "graded, distilled, int8": {
+        "neuron": "graded:4",
+        "balance": "percentile:factor=0.7",
+        "calibrate": "distill",
+        "precision": "int8",
+    },
     "plain": {"neuron": "if", "balance": "percentile", "calibrate": None},
 }
 _FINE, _FINE_FROM = "graded:6", 3  # from so many steps on graded neurons use a sixth size
@@ -94,6 +111,10 @@ _CASES = [
     *(Case("distiller", kind, steps) for kind, steps in (("graded", 2), ("graded", 3), ("signed", 8))),
     *(Case(f"distiller {cut}", "graded", 3) for cut in ("thinned", "shortened")),
     *(Case(network, "signed", 32) for network in ("vgg5", "resnet32", "resnet44", "resnet56")),
+    *(Case(network, "graded, distilled, int8", 2) for network in ("resnet20", "resnet56", "vgg5")),
+    *(Case(network, "signed, distilled, int8", 4) for network in ("resnet20", "resnet56")),
+    *(Case("resnet20", "signed, distilled, 40,000 images", steps) for steps in (4, 8)),
+    *(Case("resnet56", "signed, distilled, 40,000 images", steps) for steps in (4, 8)),
 ]
 
 
@@ -159,18 +180,22 @@ def _run(case: Case, file: Path, data: Any, folder: Path) -> None:
         begun = time.process_time()
         counts = UnitCounts(network) if first == 0 else None
         observers = () if counts is None else (counts,)
-        found = simulate(network, test.x[rows], case.steps, observers=observers)
+        found = simulate(network, test.x[rows], case.steps, precision=_precision(case), observers=observers)
         facts["seconds"] += time.process_time() - begun
         facts["events"] += int(sum(found.spikes().values()))
         facts["right"] += (found.answers[:, -1] == test.y[rows].numpy()).tolist()
         if counts is not None:
-            facts |= _costs(spike_cost(network, found, counts))
+            facts |= _costs(spike_cost(network, found, counts, precision=_precision(case)))
         write_atomic(facts_file, json.dumps(facts))
         here = (
             np.array(facts["right"]).mean()
             - (plain[: len(facts["right"])] == test.y[: len(facts["right"])].numpy()).mean()
         )
         print(f"{case}: {len(facts['right'])} images, {100 * here:+.2f} points", file=sys.stderr, flush=True)
+
+
+def _precision(case: Case) -> Precision:
+    return checked_precision(_SETTINGS[case.kind].get("precision", "float32"))
 
 
 def _costs(cost: SpikeCost) -> dict[str, Any]:
@@ -180,8 +205,9 @@ def _costs(cost: SpikeCost) -> dict[str, Any]:
         "macs": cost.macs,
         "once": int(sum(layer.multiplies_once for layer in cost.layers)),
         "energy": {
-            "float32": cost.energy,
+            "float32": cost.at(Prices(numbers="float32")).energy,
             "integers": cost.at(Prices(numbers="int8")).energy,
+            "integers, sums shifted": cost.at(Prices(numbers="int8", shifts="sums")).energy,
             "integers, shifts free": cost.at(Prices(numbers="int8", shift=0.0)).energy,
             "memory": cost.memory_energy,
         },
@@ -204,7 +230,7 @@ def _prepared(case: Case, file: Path, data: Any) -> tuple[dict[str, Any], Spikin
             calibrate=None if how is None else Calibrate.of(how),  # type: ignore[arg-type]
             adjust=None,
             mismatch=None,
-            precision="float32",
+            precision=_precision(case),
             steps=case.steps,
             seed=0,
         ),
@@ -212,7 +238,10 @@ def _prepared(case: Case, file: Path, data: Any) -> tuple[dict[str, Any], Spikin
     seconds = time.process_time() - begun
     units = sum(int(np.prod(prepared.network.shapes[node.name])) for node in prepared.network.populations)
     rivals = rivals_of(
-        prepared.converted.network, data.split("test").x[:BLOCK], prepared.network.neuron.levels(case.steps)
+        prepared.converted.network,
+        data.split("test").x[:BLOCK],
+        prepared.network.neuron.levels(case.steps),
+        prepared.network if _precision(case) == "int8" else None,
     )
     facts = {
         "settings": asked,
@@ -352,16 +381,21 @@ def _energies(facts: dict[str, Any]) -> str:
     own, rivals = facts["energy"], {rival["name"]: rival for rival in facts["rivals"]}
     few = [rival for name, rival in rivals.items() if name not in ("float32", "int8", _SKIPPED)]
     integers = own["integers"]
+    int8 = _precision(case) == "int8"
     against = [
-        f"{own['float32'] / rivals['float32']['energy']:.2f}",
+        "–" if int8 else f"{own['float32'] / rivals['float32']['energy']:.2f}",
         f"{1e-6 * integers:.2f}",
         *(f"{integers / rivals[name]['energy']:.2f}" for name in ("int8", _SKIPPED)),
-        f"{own['integers, shifts free'] / rivals[_SKIPPED]['energy']:.2f}" if case.kind.startswith("graded") else "–",
+        *(
+            f"{own[name] / rivals[_SKIPPED]['energy']:.2f}" if case.kind.startswith("graded") and name in own else "–"
+            for name in ("integers, sums shifted", "integers, shifts free")
+        ),
         *(f"{integers / rival['energy']:.2f} ({rival['bits']})" for rival in few),
         *("–" for _ in range(2 - len(few))),
         f"{own['memory'] / rivals[_SKIPPED]['memory']:.2f}",
     ]
-    return f"| {case.network} | {case.kind} | {case.steps} | {1e-6 * own['float32']:.1f} | {' | '.join(against)} |"
+    floats = "–" if int8 else f"{1e-6 * own['float32']:.1f}"
+    return f"| {case.network} | {case.kind} | {case.steps} | {floats} | {' | '.join(against)} |"
 
 
 def _order(case: Case) -> tuple[int, int, int]:
@@ -372,14 +406,15 @@ _HEAD = """Pretrained networks, batch norm folded, constant input, converted wit
 of CIFAR-10. *signed*: `neuron=if:signed=true balance=mse calibrate=weights`; *graded*: `neuron=graded:5
 balance=percentile calibrate=weights`, from three steps on with six sizes (`graded:6`); *plain*: `neuron=if
 balance=percentile`, not calibrated; *distilled*: `calibrate=distill`, which also trains all weights together towards
-the network on up to 3,000 training images without their labels (1,500 in eight steps). Thresholds and calibration see
-512 training images (mse: 256); the settings are the same for all networks and were chosen on training images only,
-though earlier settings of *signed* and *graded* had been run on the test images. Accuracies in per cent with 95 %
-Wilson intervals; differences to the network in points, paired, with 95 % intervals. Events are spikes of either sign
-and any size for an image, *rate* events for each neuron and step. *Additions* are the accumulates of the spikes for
-each multiply–accumulate of the network, counted on the first 500 images. CPU seconds on one thread: conversion with
-thresholds and calibration, and the run of 10,000 images; on several machines, and all but distilled signed neurons with
-an engine that had no path by patterns yet."""
+the network on up to 3,000 training images without their labels (1,500 in eight steps); *int8*: weights, inputs and sums
+are integers, and graded spikes have four sizes (`graded:4`, `balance=percentile:factor=0.7`). Thresholds and
+calibration see 512 training images (mse: 256); the settings are the same for all networks and were chosen on training
+images only, though earlier settings of *signed* and *graded* had been run on the test images. Accuracies in per cent
+with 95 % Wilson intervals; differences to the network in points, paired, with 95 % intervals. Events are spikes of
+either sign and any size for an image, *rate* events for each neuron and step. *Additions* are the accumulates of the
+spikes for each multiply–accumulate of the network, counted on the first 500 images. CPU seconds on one thread:
+conversion with thresholds and calibration, and the run of 10,000 images; on several machines, and all but distilled
+signed neurons with an engine that had no path by patterns yet."""
 _COLUMNS = [
     "| network | neurons | steps | its accuracy | spiking | difference | events | rate | additions | to convert, s | "
     "to run, s |",
@@ -403,12 +438,14 @@ _ENERGY = f"""{_ENERGY_TITLE}
 Arithmetic for an image, counted on the first 500 images at the prices of [the table](../spiking.md): with additions in
 float32 against the float32 network, and with 32-bit integer additions against the network with 8-bit weights and
 activations (every connection; zeros skipped) and with activations of as few bits as tell the same number of values (in
-brackets). Neuron updates are included, and the shift of a graded event, except in the column *shifts free*. Above 1 the
-rival wins. The last column is the energy of memory accesses over that of the int8 network that skips zeros."""
+brackets). Neuron updates are included, and a shift for every graded event; *sums shifted*: events of a step arrive by
+size and sums are shifted, K − 1 times for each neuron and step; *shifts free*: none is priced. Rows in *int8* were run
+in integers, inputs and all weights in 8 bits; the others are runs in float32 at integer prices. Above 1 the rival wins.
+The last column is the energy of memory accesses over that of the int8 network that skips zeros."""
 _ENERGY_COLUMNS = [
-    "| network | neurons | steps | float, µJ | of float32 | integers, µJ | of int8 | of int8, zeros skipped | shifts "
-    "free | of few bits | of few bits, zeros skipped | memory |",
-    "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    "| network | neurons | steps | float, µJ | of float32 | integers, µJ | of int8 | of int8, zeros skipped | sums "
+    "shifted | shifts free | of few bits | of few bits, zeros skipped | memory |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
 ]
 _COMMAND = "Made by `python -m benchmarks.few_steps`."
 

@@ -108,10 +108,44 @@ def test_the_derivative_is_that_of_a_clipped_relu():
     torch.testing.assert_close(spoken.detach(), sums.movedim(-1, 1)[:, :, None] * amplitude / STEPS)
     (gradient,) = torch.autograd.grad(spoken.sum(), mean)
     assert gradient[0, 0, 0].tolist() == [0, 1, 0]
+    share = sums.movedim(-1, 1)[:, :, None] / STEPS
+    spoken = student._represented(node, mean, sums.numpy())
+    spoken.sum().backward()
+    inside = torch.tensor([0.0, 0.5, 0.0])  # I/A of the mean currents between zero and the amplitude
+    expected = amplitude.flatten() * (share - inside).sum(dim=(0, 2, 3))  # of the logarithm
+    torch.testing.assert_close(student._logarithms[node.name].grad, expected)
     graded, _, _ = _given(Graded(4))
     spoken = distilling._Student(graded, STEPS)._represented(graded.populations[0], mean, sums.numpy())
     (gradient,) = torch.autograd.grad(spoken.sum(), mean)
     assert gradient[0, 0, 0].tolist() == [0, 1, 1]
+
+
+def test_thresholds_that_are_far_off_come_back():
+    """Three times too large, they would round everything to zero or one step."""
+    network, plain, x = _given(IF(signed=True), rows=640)
+    far = network.with_factor(3.0)
+    found, record = distilled(far, plain, CalibrateDistill(rate=0.05, batch=8), x, steps=STEPS)
+    assert record.after < 0.5 * record.before
+    for before, node in zip(far.populations, found.populations, strict=True):
+        torch.testing.assert_close(node.threshold, node.amplitude)
+        assert float((node.threshold / before.threshold).mean()) < 0.8
+
+
+def test_thresholds_of_graded_neurons_stay():
+    network, plain, x = _given(Graded(4), rows=320)
+    found, record = distilled(_damaged(network), plain, CalibrateDistill(rate=0.02, batch=16), x, steps=STEPS)
+    assert record.kept
+    for before, node in zip(network.populations, found.populations, strict=True):
+        torch.testing.assert_close(node.threshold, before.threshold)
+
+
+def test_a_ceiling_is_never_exceeded():
+    network, plain, x = _given(IF(signed=True), rows=320)
+    low = network.replaced(
+        dataclasses.replace(node, ceiling=float(node.threshold.min())) for node in network.populations
+    )
+    found, _ = distilled(low, plain, CalibrateDistill(rate=0.05, batch=8), x, steps=STEPS)
+    assert all(float(node.threshold.max()) <= node.ceiling * (1 + 1e-6) for node in found.populations)
 
 
 def test_a_training_that_does_not_help_is_not_used():

@@ -1,4 +1,4 @@
-"""Distillation: all weights of a spiking network are moved together towards what the original network computes.
+"""Distillation: all weights and thresholds of a spiking network are moved together towards the original network.
 
 A calibration layer by layer (:mod:`weightsmith.spiking.conversion.calibrate`) corrects each layer for the errors before
 it, not for those behind it. Here batches of unlabelled rows run through the network as it spikes, and Adam minimises
@@ -6,16 +6,20 @@ it, not for those behind it. Here batches of unlabelled rows run through the net
     L = ‖z′ − z‖² / var z + mean over populations of ‖ŷ − a‖² / var a
 
 with z, a the scores and activations of the original network, z′ the scores, and ŷ the values that the spikes of a
-population represent. Spikes have no derivative; ŷ is differentiated as if it were the ReLU of the mean current I that
-it represents, which never exceeds the amplitude A of a spike in every step (graded neurons have no such limit):
+population represent. With A the value of a spike in every step, which is its threshold, and I the mean current, ŷ = A·s
+where s follows I/A in small stairs. Stairs have no derivative; s is differentiated as if it were I/A where
+0 < I < A and constant elsewhere:
 
-    ∂ŷ/∂I = 1 where 0 < I < A, else 0
+    ∂ŷ/∂I = 1 where 0 < I < A, else 0                ∂ŷ/∂A = s − (I/A where 0 < I < A, else 0)
+
+Graded neurons have no upper limit, and their thresholds stay: smaller ones would cost more spikes.
 
 Everything between two populations is linear, so the mean currents follow from the mean values ŷ, and a single pass,
 without the steps, gives all gradients. (Wu et al., "A tandem learning rule", IEEE TNNLS 2021; Meng et al., "Training
-high-performance low-latency SNNs by differentiation on spike representation", CVPR 2022.) Updates are relative to the
-root mean square of each weight tensor; their rate falls along a cosine. The result is kept only if the scores on
-held-back rows come nearer to the original ones.
+high-performance low-latency SNNs by differentiation on spike representation", CVPR 2022; thresholds as the steps of
+Esser et al., "Learned step size quantization", ICLR 2020.) Updates are relative to the root mean square of each weight
+tensor, and to each threshold; their rate falls along a cosine. The result is kept only if the scores on held-back rows
+come nearer to the original ones.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from weightsmith.core.records import Record
 from weightsmith.core.seeds import pinned_threads, stream
 from weightsmith.spiking.conversion.amplitudes import with_amplitudes
 from weightsmith.spiking.conversion.calibrate import CalibrateDistill
-from weightsmith.spiking.graph import INPUT, Neurons, Synapses
+from weightsmith.spiking.graph import INPUT, Neurons, Node, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.chunked import ChunkEngine
@@ -77,7 +81,7 @@ def distilled(
     seed: int = 0,
     progress: StepCallback | None = None,
 ) -> tuple[SpikingNetwork, Distillation]:
-    """The calibrated ``network`` with its weights trained to give in ``steps`` steps the values of ``plain``.
+    """The calibrated ``network`` with weights and thresholds trained to give in ``steps`` steps what ``plain`` gives.
 
     ``plain`` is the converted network before it was balanced; ``x`` are unlabelled training inputs.
     """
@@ -98,7 +102,7 @@ def distilled(
 def _train(
     student: _Student, lessons: _Lessons, batches: list[Tensor], rate: float, progress: StepCallback | None
 ) -> None:
-    """Adam on all weights; a bias moves by the scale of its layer's weights."""
+    """Adam on all weights and thresholds; a bias moves by the scale of its layer's weights."""
     optimiser = torch.optim.Adam([{"params": values} for values, _ in student.weights()], lr=rate)
     sizes = [size for _, size in student.weights()]
     for step, rows in enumerate(batches):
@@ -120,29 +124,38 @@ class _Student:
 
     def __init__(self, network: SpikingNetwork, steps: int) -> None:
         self._neuron, self.steps = network.neuron, steps
-        self._amplitudes = {node.name: _amplitude(node) for node in network.populations}
-        self._unfolded = with_amplitudes(network, {name: 1 / value for name, value in self._amplitudes.items()})
+        amplitudes = {node.name: _amplitude(node) for node in network.populations}
+        self._unfolded = with_amplitudes(network, {name: 1 / value for name, value in amplitudes.items()})
+        self._before = amplitudes
+        self._logarithms = {name: _trainable(value.log()) for name, value in amplitudes.items()}
         self._trained = {
             node.name: (_trainable(node.weight), None if node.bias is None else _trainable(node.bias))
             for node in self._unfolded.synapses
         }
 
     def weights(self) -> Iterator[tuple[list[Tensor], float]]:
-        """The tensors of each layer to train, and the root mean square of its weights before."""
+        """The tensors of each layer to train with their size before, and the logarithms of all amplitudes."""
         for node in self._unfolded.synapses:
             size = float(node.weight.double().square().mean().sqrt())
             trained = [value for value in self._trained[node.name] if value is not None]
             yield trained, max(size, torch.finfo(torch.float32).tiny)
+        if not isinstance(self._neuron, Graded):
+            yield list(self._logarithms.values()), 1.0
 
     def network(self) -> SpikingNetwork:
         """The spiking network as it is now."""
-        nodes = []
+        nodes: list[Node] = []
         for node in self._unfolded.synapses:
             weight, bias = (None if value is None else value.detach().clone() for value in self._trained[node.name])
             assert weight is not None
             weight = weight.contiguous().to(node.weight.dtype)
             nodes.append(dataclasses.replace(node, weight=weight, bias=bias))
-        return with_amplitudes(self._unfolded.replaced(nodes), self._amplitudes)
+        amplitudes = {node.name: self._amplitude(node).detach() for node in self._unfolded.populations}
+        for population in self._unfolded.populations:
+            moved = amplitudes[population.name] / self._before[population.name]
+            threshold = population.threshold * moved.reshape(-1, *[1] * (population.threshold.dim() - 1))
+            nodes.append(dataclasses.replace(population, threshold=threshold.to(population.threshold.dtype)))
+        return with_amplitudes(self._unfolded.replaced(nodes), amplitudes)
 
     def __call__(self, inputs: Tensor, sums: dict[str, NDArray[Any]]) -> tuple[Tensor, dict[str, Tensor]]:
         """Scores and values of the populations for given sums of spikes, differentiable as the docstring above says."""
@@ -160,14 +173,37 @@ class _Student:
         return values[self._unfolded.nodes[-1].name], represented
 
     def _represented(self, node: Neurons, mean: Tensor, sums: NDArray[Any]) -> Tensor:
-        """The values that spikes represent, with the derivative of a clipped ReLU of the mean current."""
-        amplitude = self._amplitudes[node.name].reshape(1, -1, *[1] * (mean.dim() - 2)).to(mean.dtype)
+        """The values that spikes represent, with the derivatives that the docstring above gives them."""
         graded = isinstance(self._neuron, Graded)
-        smooth = mean.relu() if graded else torch.minimum(mean.relu(), amplitude)
-        share = 1 / self._neuron.largest if graded else 1 / self.steps
+        amplitude = self._amplitude(node).reshape(1, -1, *[1] * (mean.dim() - 2))
         maps = torch.from_numpy(sums.astype(np.float32)).reshape(len(mean), *mean.shape[2:], mean.shape[1])
-        spoken = maps.movedim(-1, 1) * (amplitude * share)
-        return smooth + (spoken - smooth).detach()
+        shares = maps.movedim(-1, 1) * (1 / self._neuron.largest if graded else 1 / self.steps)
+        top = math.inf if graded else 1.0
+        found: Tensor = _Stairs.apply(mean, amplitude, shares, top)  # type: ignore[no-untyped-call]
+        return found
+
+    def _amplitude(self, node: Neurons) -> Tensor:
+        """The value of a spike in every step; where the network clips, the neurons clip too."""
+        return self._logarithms[node.name].exp().clamp(max=node.ceiling)
+
+
+class _Stairs(torch.autograd.Function):
+    """ŷ = A·s for given s, with the derivatives of s = I/A where 0 < I/A < ``top``."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, amplitude: Tensor, shares: Tensor, top: float) -> Tensor:
+        """ŷ."""
+        ctx.save_for_backward(mean, amplitude, shares)
+        ctx.top = top
+        return amplitude * shares
+
+    @staticmethod
+    def backward(ctx: Any, given: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """The derivatives with respect to I and A."""
+        mean, amplitude, shares = ctx.saved_tensors
+        by_mean = given * ((mean > 0) & (mean < ctx.top * amplitude))
+        by_amplitude = given * shares - by_mean * mean / amplitude
+        return by_mean, by_amplitude.sum_to_size(amplitude.shape), None, None
 
 
 class _Lessons:

@@ -100,8 +100,8 @@ class Prices(PriceList, name="picojoule"):
     >>> str(Prices(0.1, 3.2)), PriceList.parse("picojoule:numbers=int8").mac
     ('picojoule:accumulate=0.1,multiply=3.2', 0.23)
     >>> Prices(neurons=False).of_run("int8")
-    Prices(accumulate=0.1, multiply=0.23, neurons=False, numbers='int8', leak=3.2, shift=0.057, draw=0.79, doubling=0.13,
-           shifts='weights')
+    Prices(accumulate=0.1, multiply=0.23, neurons=False, numbers='int8', leak=3.2, shift=0.057, draw=0.79,
+           doubling=0.13, shifts='weights')
     """
 
     accumulate: float | None = param(default=None, ge=0, doc="picojoules for an addition")

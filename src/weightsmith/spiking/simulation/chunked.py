@@ -37,7 +37,7 @@ from weightsmith.spiking.simulation.values import (
 
 __all__ = ["ChunkEngine"]
 
-_BUDGET = 40_000_000  # bytes for the values of a chunk
+_BUDGET = 30_000_000  # bytes for the values of a chunk
 _CHUNK = 40
 _NEAR = 2_000_000  # currents computed together before their neurons fire
 _NONE: NDArray[Any] = np.empty(0, np.float32)
