@@ -50,6 +50,15 @@ def trained():
     return ws.train("mlp:32", digits(), optimiser="adam", schedule=0.01, epochs=8, seed=0).network
 
 
+def test_in_integers_all_kinds_are_tried_and_priced_so():
+    run = ws.spike(trained(), digits(), watch=0, precision="int8", within=1.0)
+    assert {candidate.neuron for candidate in run.record.choice.candidates} == {"graded:5", "if:signed=true", "if"}
+    assert run.record.cost.prices.numbers == "int8"
+    assert run.record.choice.chosen.energy == pytest.approx(run.record.cost.ratio, rel=0.1)
+    assert run.record.choice.met
+    assert run.network.encode.step == pytest.approx(1 / 127, rel=1e-3)
+
+
 def test_nothing_given_takes_the_knee_and_tests_it_once(tmp_path):
     run = ws.spike(trained(), digits(), watch=0, out=tmp_path / "snn")
     choice = run.record.choice
