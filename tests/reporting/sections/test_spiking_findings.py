@@ -8,6 +8,7 @@ import pytest
 import weightsmith as ws
 from weightsmith.core.statistics import Interval
 from weightsmith.reporting.sections._spiking_findings import advice, concerns
+from weightsmith.spiking.conversion.distilling import Distillation
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,16 @@ def test_advice_follows_the_numbers(record):
     )
     assert devices[1].startswith("--steps 40: ")
     assert not any("--mismatch" in line for line in advice(with_settings(fine, mismatch="mismatch:0.1"), kept=False))
+    weights = with_settings(flat, calibrate="weights:ridge=0.02")
+    assert advice(weights, kept=True)[0].startswith("--calibrate distill: trains all weights together")
+    taught = dataclasses.replace(
+        with_settings(flat, calibrate="distill:rate=0.02"), distillation=Distillation(2625, 375, 4, 0.3, 0.2)
+    )
+    assert advice(taught, kept=True)[0] == (
+        "--calibrate distill:images=12000,rate=0.02: four times the rows, without labels, and the time (−12.0 points)"
+    )
+    every = dataclasses.replace(taught, distillation=Distillation(1050, 150, 4, 0.3, 0.2))  # there were no more rows
+    assert not any("distill" in line for line in advice(every, kept=True))
     assert "a larger margin than --early margin:3" in advice(with_settings(flat, early="margin:3"), kept=True)[1]
     assert not any("points)" in line for line in advice(fine, kept=True))
     waiting = of_decisions(rising, undecided=np.full(20, 2))

@@ -15,7 +15,6 @@ from torch.nn import functional
 import weightsmith as ws
 from weightsmith.core.errors import OptionError, UsageError
 from weightsmith.networks.evaluation import scores as scores_of
-from weightsmith.spiking.conversion import preparing
 from weightsmith.spiking.conversion.balance import Mse, Percentile
 from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateDistill, CalibrateWeights
 from weightsmith.spiking.conversion.preparing import (
@@ -352,7 +351,5 @@ def test_inputs_far_beyond_those_of_calibration_are_told():
 
 
 def test_distillation_sees_fewer_images_in_more_steps_unless_told_how_many():
-    images = [preparing._calibration_images(CalibrateDistill(), steps) for steps in (1, 4, 8, 16, 64)]
-    assert images == [3000, 3000, 1500, 750, 600]
-    assert preparing._calibration_images(CalibrateDistill(images=5000), 64) == 5000
-    assert preparing._calibration_images(CalibrateBias(), 64) == 256
+    assert [CalibrateDistill().rows(steps) for steps in (1, 4, 8, 16, 64)] == [3000, 3000, 1500, 750, 600]
+    assert CalibrateDistill(images=5000).rows(64) == 5000

@@ -8,6 +8,7 @@ from typing import Any
 
 from weightsmith.core.errors import UsageError
 from weightsmith.reporting.sections._wording import counted, points
+from weightsmith.spiking.conversion.distilling import Distillation
 from weightsmith.spiking.results import SpikeRecord
 
 __all__ = ["advice", "concerns"]
@@ -102,9 +103,20 @@ def _to_be_right(record: SpikeRecord, *, longer: bool) -> list[str]:
         lines.append(f"a larger margin than --early {settings['early']}, or none ({lost})")
     if str(settings.get("calibrate")).startswith("weights"):
         lines.insert(0, f"--calibrate distill: trains all weights together, without labels ({lost})")
+    if record.distillation is not None and (more := _more_rows(record.distillation, settings["calibrate"])):
+        lines.insert(0, f"--calibrate {more}: four times the rows, without labels, and the time ({lost})")
     if settings["neuron"] == "if" and not settings.get("adjust") and not settings.get("calibrate"):
         lines.append(f"--within 1, without --neuron, --balance and --steps: chooses neurons for few steps ({lost})")
     return lines
+
+
+def _more_rows(done: Distillation, text: str) -> str | None:
+    """The distillation with four times the rows; None if it already saw all that there are."""
+    from weightsmith.spiking.conversion.calibrate import Calibrate, CalibrateDistill
+
+    how, seen = Calibrate.parse(text), done.images + done.held
+    assert isinstance(how, CalibrateDistill)
+    return None if seen < how.rows(done.steps) else _replaced(how, images=4 * seen)
 
 
 def _other_thresholds(text: str, lost: str) -> str:

@@ -57,6 +57,7 @@ __all__ = [
 _PASSES = 2
 _BLOCK = 32  # images whose patches are unfolded together
 _NEAR = 2_000_000  # values computed together, which fit in the cache
+_IMAGE_STEPS, _FEWEST, _MOST = 12_000, 600, 3_000  # of a distillation: images times steps, images
 
 
 class Calibrate(Option, family="calibrate"):
@@ -85,6 +86,10 @@ class CalibrateDistill(Calibrate, name="distill"):
     )
     rate: float = param(default=0.01, gt=0, lt=1, doc="rate of Adam, relative to the size of the weights")
     batch: int = param(default=32, ge=1, doc="images per step")
+
+    def rows(self, steps: int) -> int:
+        """How many images it sees. Its cost grows with the steps, and what another image gains falls."""
+        return min(max(_IMAGE_STEPS // steps, _FEWEST), _MOST) if self.images is None else self.images
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

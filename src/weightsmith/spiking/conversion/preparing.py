@@ -47,8 +47,6 @@ __all__ = [
     "with_whole_input",
 ]
 
-_IMAGE_STEPS, _FEWEST, _MOST = 12_000, 600, 3_000  # of a distillation: images times steps, images
-
 
 @dataclasses.dataclass(frozen=True)
 class ConversionSettings:
@@ -96,7 +94,8 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
     )
     network, notes, report, moved, taught = found.network, list(found.notes), None, None, None
     if recipe.calibrate is not None:
-        images = _calibration_images(recipe.calibrate, recipe.steps)
+        how = recipe.calibrate
+        images = how.rows(recipe.steps) if isinstance(how, CalibrateDistill) else how.images
         rows = calibration_rows(len(subject.train), images, recipe.seed)
         network, moved, taught, more = _calibrated(network, converted, recipe, subject.train.x[rows], progress)
         notes += more
@@ -139,11 +138,6 @@ def _calibrated(
     if not taught.kept:
         notes += ("distillation did not bring held-back rows nearer to the network: its weights were not used",)
     return network, moved, taught, notes
-
-
-def _calibration_images(how: CalibrateBias | CalibrateWeights | CalibrateDistill, steps: int) -> int:
-    """How many images calibrate. The cost of a distillation grows with the steps, and what an image gains falls."""
-    return min(max(_IMAGE_STEPS // steps, _FEWEST), _MOST) if how.images is None else how.images
 
 
 def converted_of(subject: Subject, neuron: AnyNeuron, encode: Poisson | Constant) -> Converted:
