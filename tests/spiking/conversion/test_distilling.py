@@ -12,6 +12,7 @@ from weightsmith.spiking.conversion.balance import Mse, Percentile, balanced
 from weightsmith.spiking.conversion.calibrate import CalibrateDistill
 from weightsmith.spiking.conversion.convert import convert
 from weightsmith.spiking.conversion.distilling import Distillation, distilled
+from weightsmith.spiking.conversion.quantise import quantised
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.neurons import IF, Graded
 from weightsmith.spiking.simulation.simulate import simulate
@@ -96,6 +97,45 @@ def test_what_is_trained_is_what_the_engine_runs(neuron, pool):
         assert old.name == new.name
     for old, new in zip(network.synapses, student.network().synapses, strict=True):
         torch.testing.assert_close(old.weight, new.weight, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("neuron", NEURONS, ids=str)
+def test_for_8_bits_what_is_trained_is_what_runs_in_8_bits(neuron):
+    network, plain, x = _given(neuron, encode=Constant(step=1 / 127))
+    student = distilling._Student(network, STEPS, whole=True)
+    lessons = distilling._Lessons(network, plain, x, steps=STEPS, seed=0)
+    rows = torch.arange(len(x))
+    given, _ = student(lessons._inputs(rows), lessons._sums(student, rows))
+    summed = torch.from_numpy(simulate(quantised(network), x, STEPS, precision="int8").scores).float()
+    expected = summed if isinstance(neuron, Graded) else summed / STEPS
+    torch.testing.assert_close(given.detach(), expected, rtol=1e-4, atol=1e-4)
+    assert float((given.detach() - _run(network, x)).abs().max()) > 1e-3  # not the network that is not rounded
+    given.sum().backward()
+    assert all(weight.grad.abs().sum() > 0 for (weight, *_), _ in student.weights())
+
+
+def _with_large_weights(network):
+    """The first weight of each unit is so large that 8 bits leave only a few levels to the others."""
+    large = [torch.ones_like(node.weight).flatten(1) for node in network.synapses]
+    for factors in large:
+        factors[:, 0] = 20
+    return network.replaced(
+        dataclasses.replace(node, weight=node.weight * factors.reshape(node.weight.shape))
+        for node, factors in zip(network.synapses, large, strict=True)
+    )
+
+
+def test_coarse_weights_are_trained_for_their_rounding():
+    network, plain, x = _given(IF(signed=True), encode=Constant(step=1 / 127), rows=640)
+    network, plain = _with_large_weights(network), _with_large_weights(plain)
+    found, record = distilled(network, plain, CalibrateDistill(rate=0.02, batch=16), x, steps=STEPS, whole=True)
+    assert record.kept
+    others = torch.rand(200, 1, 6, 6, generator=torch.Generator().manual_seed(3))
+    expected, errors = _scores(plain, others), []
+    for each in (network, found):
+        run = simulate(quantised(each), others, STEPS, precision="int8")
+        errors.append(float((torch.from_numpy(run.scores) / STEPS - expected).square().sum()))
+    assert errors[1] < 0.8 * errors[0]
 
 
 def test_the_derivative_is_that_of_a_clipped_relu():

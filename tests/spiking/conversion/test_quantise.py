@@ -8,8 +8,15 @@ import torch
 from tests.spiking.networks import KINDS, SpikeRecorder, chain, inputs, levels, network, weights
 
 from weightsmith.core.errors import UsageError
-from weightsmith.spiking.conversion.quantise import LARGEST, check_quantised, floating_nodes, quantised, units_of
-from weightsmith.spiking.encoding import Constant
+from weightsmith.spiking.conversion.quantise import (
+    LARGEST,
+    check_quantised,
+    dequantised,
+    floating_nodes,
+    quantised,
+    units_of,
+)
+from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.neurons import IF, LIF
 
@@ -42,6 +49,18 @@ def test_rounding_of_weights_biases_and_thresholds():
         assert ((after.weight.double() * unit[:, None] - before.weight).abs() <= unit[:, None] / 2 + 1e-9).all()
         assert torch.equal(after.bias, torch.round(before.bias.double() / unit).float())
     assert torch.equal(whole.node("relu").threshold, torch.round(found.node("relu").threshold / units["relu"]).float())
+
+
+@pytest.mark.parametrize("kind", CAN)
+@pytest.mark.parametrize("encode", [Poisson(), Constant(), Constant(step=1 / 127)], ids=str)
+def test_rounded_in_their_old_units_networks_spike_as_in_8_bits(kind, encode):
+    found = network(kind, IF(), encode)
+    x, kept, reference = inputs(found), SpikeRecorder(), SpikeRecorder()
+    whole = quantised(found).run(x, 20, precision="int8", observers=[kept])
+    same = dequantised(found).run(x, 20, precision="float64", observers=[reference])
+    for name, train in reference.trains.items():  # a membrane at its threshold may be rounded to either side of it
+        assert (train != kept.trains[name]).mean() < 0.03
+    assert np.corrcoef(whole.scores.ravel(), same.scores.ravel())[0, 1] > 0.99
 
 
 def test_scores_are_in_the_old_unit():

@@ -20,6 +20,8 @@ high-performance low-latency SNNs by differentiation on spike representation", C
 Esser et al., "Learned step size quantization", ICLR 2020.) Updates are relative to the root mean square of each weight
 tensor, and to each threshold; their rate falls along a cosine. The result is kept only if the scores on held-back rows
 come nearer to the original ones.
+
+For a run in int8 the network spikes with rounded weights, and gradients pass the rounding as if it were not there.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from weightsmith.core.records import Record
 from weightsmith.core.seeds import pinned_threads, stream
 from weightsmith.spiking.conversion.amplitudes import with_amplitudes
 from weightsmith.spiking.conversion.calibrate import CalibrateDistill
+from weightsmith.spiking.conversion.quantise import dequantised, quantised
 from weightsmith.spiking.graph import INPUT, Neurons, Node, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import Graded
@@ -79,18 +82,20 @@ def distilled(
     *,
     steps: int,
     seed: int = 0,
+    whole: bool = False,
     progress: StepCallback | None = None,
 ) -> tuple[SpikingNetwork, Distillation]:
     """The calibrated ``network`` with weights and thresholds trained to give in ``steps`` steps what ``plain`` gives.
 
-    ``plain`` is the converted network before it was balanced; ``x`` are unlabelled training inputs.
+    ``plain`` is the converted network before it was balanced; ``x`` are unlabelled training inputs. ``whole``: the
+    weights will be rounded to 8 bits.
     """
     held = min(_MOST_HELD, max(1, len(x) // _HELD))
     order = torch.from_numpy(stream(seed, "distillation").permutation(len(x)))
     batches = [rows for rows in torch.split(order[held:], how.batch) if 2 * len(rows) >= min(how.batch, len(x) - held)]
     with pinned_threads(1), torch.inference_mode(False):
         lessons = _Lessons(network, plain, x, steps=steps, seed=seed)
-        student = _Student(network, steps)
+        student = _Student(network, steps, whole=whole)
         before = lessons.distance(student, order[:held], how.batch)
         with torch.enable_grad():
             _train(student, lessons, batches, how.rate, progress)
@@ -122,8 +127,8 @@ class _Student:
     There a spike is worth its amplitude, and weights are not multiplied by it, so that their sizes can be compared.
     """
 
-    def __init__(self, network: SpikingNetwork, steps: int) -> None:
-        self._neuron, self.steps = network.neuron, steps
+    def __init__(self, network: SpikingNetwork, steps: int, *, whole: bool = False) -> None:
+        self._neuron, self.steps, self.whole = network.neuron, steps, whole
         amplitudes = {node.name: _amplitude(node) for node in network.populations}
         self._unfolded = with_amplitudes(network, {name: 1 / value for name, value in amplitudes.items()})
         self._before = amplitudes
@@ -160,17 +165,25 @@ class _Student:
     def __call__(self, inputs: Tensor, sums: dict[str, NDArray[Any]]) -> tuple[Tensor, dict[str, Tensor]]:
         """Scores and values of the populations for given sums of spikes, differentiable as the docstring above says."""
         values, represented = {INPUT: inputs}, {}
-        for node in self._unfolded.nodes:
+        nodes = self._rounded() if self.whole else self._unfolded.nodes
+        for node in nodes:
             match node:
                 case Neurons():
                     values[node.name] = self._represented(node, values[node.source], sums[node.name])
                     represented[node.name] = values[node.name]
                 case Synapses():
                     weight, bias = self._trained[node.name]
+                    if self.whole:
+                        weight, bias = _passed(weight, node.weight), None if bias is None else _passed(bias, node.bias)
                     values[node.name] = linear(dataclasses.replace(node, weight=weight, bias=bias), values)
                 case _:
                     values[node.name] = plain_value(node, values)
-        return values[self._unfolded.nodes[-1].name], represented
+        return values[nodes[-1].name], represented
+
+    def _rounded(self) -> tuple[Node, ...]:
+        """The nodes with the weights that 8 bits leave, in the units of the original network."""
+        amplitudes = {node.name: 1 / self._amplitude(node).detach() for node in self._unfolded.populations}
+        return with_amplitudes(dequantised(self.network()), amplitudes).nodes
 
     def _represented(self, node: Neurons, mean: Tensor, sums: NDArray[Any]) -> Tensor:
         """The values that spikes represent, with the derivatives that the docstring above gives them."""
@@ -239,7 +252,8 @@ class _Lessons:
 
     def _sums(self, student: _Student, rows: Tensor) -> dict[str, NDArray[Any]]:
         """The sums of the spikes of all populations (images, positions, channels), in units of the smallest."""
-        engine = ChunkEngine(student.network(), self._source, "float32", self._steps)
+        network = quantised(student.network()) if student.whole else student.network()
+        engine = ChunkEngine(network, self._source, "int8" if student.whole else "float32", self._steps)
         sums = _Sums()
         engine.begin(rows.numpy())
         for first in range(0, self._steps, engine.chunk):
@@ -277,6 +291,11 @@ class _Sums:
 def _amplitude(node: Neurons) -> Tensor:
     assert node.amplitude is not None  # calibration, which comes first, has checked it
     return node.amplitude
+
+
+def _passed(trained: Tensor, given: Tensor | None) -> Tensor:
+    """The ``given`` values, with the gradient of those that are trained."""
+    return trained if given is None else trained + (given - trained).detach()
 
 
 def _trainable(values: Tensor) -> Tensor:

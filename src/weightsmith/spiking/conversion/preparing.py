@@ -134,7 +134,8 @@ def _calibrated(
     first = CalibrateWeights()
     some = x[:: max(1, len(x) // first.images)]
     network, moved, notes = calibrated(network, converted.network, first, some, **run)
-    network, taught = distilled(network, converted.network, how, x, **run, progress=progress)
+    whole = recipe.precision == "int8"
+    network, taught = distilled(network, converted.network, how, x, **run, whole=whole, progress=progress)
     if not taught.kept:
         notes += ("distillation did not bring held-back rows nearer to the network: its weights were not used",)
     return network, moved, taught, notes

@@ -29,7 +29,7 @@ from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Node, Pool, 
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.simulation.packing import writes
 
-__all__ = ["LARGEST", "check_quantised", "floating_nodes", "quantised", "units_of"]
+__all__ = ["LARGEST", "check_quantised", "dequantised", "floating_nodes", "quantised", "units_of"]
 
 LARGEST = 127
 _ROWS = 16
@@ -52,9 +52,7 @@ def quantised(network: SpikingNetwork) -> SpikingNetwork:
     for name, unit in units.items():
         node = before[name]
         if isinstance(node, Neurons):
-            spread = unit.reshape(-1, *[1] * (node.threshold.dim() - 1))
-            whole = torch.round(node.threshold.double() / spread).clamp(min=1).float()
-            new[name] = dataclasses.replace(node, threshold=whole)
+            new[name] = dataclasses.replace(node, threshold=_whole_threshold(node, unit))
             branches = _branches(before, node.source, node.name)
         else:
             branches = [node]  # type: ignore[list-item]  # units are those of populations and of the last synapses
@@ -68,6 +66,21 @@ def quantised(network: SpikingNetwork) -> SpikingNetwork:
     last = network.nodes[-1].name
     scores = Scale(f"{last}*scale", last, units[last].float())
     return dataclasses.replace(network, nodes=(*new.values(), scores))
+
+
+def dequantised(network: SpikingNetwork) -> SpikingNetwork:
+    """``network`` with weights, biases and thresholds that are rounded as in 8 bits but have kept their units."""
+    shares, nodes = _shares(network), {node.name: node for node in network.nodes}
+    new: list[Node] = []
+    for name, unit in units_of(network).items():
+        node = nodes[name]
+        branches: list[Node] = [node]
+        if isinstance(node, Neurons):
+            threshold = _whole_threshold(node, unit) * _spread(unit, node.threshold)
+            new.append(dataclasses.replace(node, threshold=threshold.to(node.threshold.dtype)))
+            branches = [*_branches(nodes, node.source, name)]
+        new += [_in_old_unit(branch, unit, shares[branch.sources[0]]) for branch in branches]
+    return network.replaced(new)
 
 
 def units_of(network: SpikingNetwork) -> dict[str, Tensor]:
@@ -177,12 +190,31 @@ def _unit(branches: list[Synapses | Scale], shares: Mapping[str, float]) -> Tens
     return torch.where(top > 0, top, torch.ones_like(top)) / LARGEST
 
 
+def _spread(unit: Tensor, like: Tensor) -> Tensor:
+    """Values per unit, shaped to broadcast with (outputs, …)."""
+    return unit.reshape(-1, *[1] * (like.dim() - 1))
+
+
+def _whole_threshold(node: Neurons, unit: Tensor) -> Tensor:
+    return torch.round(node.threshold.double() / _spread(unit, node.threshold)).clamp(min=1).float()
+
+
+def _in_old_unit(branch: Node, unit: Tensor, share: float) -> Synapses | Scale:
+    assert isinstance(branch, Synapses | Scale)
+    whole = _rounded(branch, unit, share)
+    if isinstance(whole, Scale):
+        return dataclasses.replace(whole, factor=(whole.factor * unit / share).float())
+    bias = None if whole.bias is None else (whole.bias * unit).float()
+    weight = whole.weight.double() * _spread(unit, whole.weight) / share
+    return dataclasses.replace(whole, weight=weight.float(), bias=bias)
+
+
 def _rounded(branch: Synapses | Scale, unit: Tensor, share: float) -> Synapses | Scale:
     if isinstance(branch, Scale):
         return dataclasses.replace(branch, factor=torch.round((branch.factor * share).double() / unit).float())
     bias = None if branch.bias is None else torch.round(branch.bias.double() / unit).float()
     weight = torch.empty(branch.weight.shape, dtype=torch.int8)
-    spread = unit.reshape(-1, *[1] * (weight.dim() - 1))
+    spread = _spread(unit, weight)
     for begin in range(0, len(weight), _ROWS):  # a few rows at a time: all in double precision would need much memory
         rows = slice(begin, begin + _ROWS)
         weight[rows] = torch.round((branch.weight[rows] * share).double() / spread[rows])
