@@ -57,7 +57,6 @@ __all__ = [
 _PASSES = 2
 _BLOCK = 32  # images whose patches are unfolded together
 _NEAR = 2_000_000  # values computed together, which fit in the cache
-_IMAGE_STEPS, _FEWEST, _MOST = 12_000, 600, 3_000  # of a distillation: images times steps, images
 
 
 class Calibrate(Option, family="calibrate"):
@@ -89,7 +88,7 @@ class CalibrateDistill(Calibrate, name="distill"):
 
     def rows(self, steps: int) -> int:
         """How many images it sees. Its cost grows with the steps, and what another image gains falls."""
-        return min(max(_IMAGE_STEPS // steps, _FEWEST), _MOST) if self.images is None else self.images
+        return self.images or min(max(12_000 // steps, 600), 3_000)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -179,7 +178,8 @@ class _Work:
 
     def population(self, given: Neurons) -> None:
         """Calibrate the layer of one population, and keep its spikes."""
-        node = self._now(given.name)
+        node = self.network.node(given.name)
+        assert isinstance(node, Neurons)
         target = self._activations.after(node.name)
         synapses, reason = _calibrated_by(self.network, node)
         change = None
@@ -209,8 +209,7 @@ class _Work:
             self.notes.append(f"{node.name} was not calibrated: it has no weights")
             return
         target = self._activations.after(node.name)
-        values = self._computed(node.name, self._trains, self._steps)
-        said = values.sum(axis=1) if self._once else values.mean(axis=1)
+        said = self._over_steps(self._computed(node.name, self._trains, self._steps))
         error = _mean(target) - _mean(said)
         size = _size(target)
         self._move_bias(node.name, error)
@@ -264,10 +263,12 @@ class _Work:
     def _mean_value(self, name: str) -> NDArray[Any]:
         """The value of a node as spikes represent it: its mean over the steps, or its sum for graded neurons."""
         if any(isinstance(node, Gate) for node in leading(self.network.nodes, name)):
-            values = self._computed(name, self._trains, self._steps)
-            summed: NDArray[Any] = values.sum(axis=1) if self._once else values.mean(axis=1)
-            return summed
+            return self._over_steps(self._computed(name, self._trains, self._steps))
         return self._computed(name, {root: said[:, None] for root, said in self._sums.items()}, 1)[:, 0]
+
+    def _over_steps(self, values: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = values.sum(axis=1) if self._once else values.mean(axis=1)
+        return found
 
     def _computed(self, name: str, given: dict[str, NDArray[Any]], steps: int) -> NDArray[Any]:
         """The values (images, steps, positions, channels) of a node for given outputs of the populations."""
@@ -305,11 +306,6 @@ class _Work:
         largest = max(math.prod(shape) for shape in self.network.shapes.values())
         several = max(1, _NEAR // (steps * largest))
         return [slice(first, first + several) for first in range(0, self._images, several)]
-
-    def _now(self, name: str) -> Neurons:
-        node = self.network.node(name)
-        assert isinstance(node, Neurons)
-        return node
 
     def _reads_spikes(self, synapses: Synapses) -> bool:
         """Whether all inputs of the layer come from neurons: the network's input is exact already."""

@@ -11,16 +11,15 @@ is no connection, nor is a weight of 0. The counts, per image and layer:
 
 Graded neurons keep what they receive, so constant currents reach them only once, at the first step.
 
-A spike before an average pool reaches all windows it lies in, and each spike is a separate event, even if several
-share a window; before a gate (max pooling) only the spikes that pass count. Factors of pools and scales are taken
-as part of the weights that follow. A layer that only copies (an identity shortcut written with weights) costs the
-network no MAC, and a spike on it one accumulate. Neurons are counted separately, each with one update per step, and so
-are the random draws of Poisson input, one for each pixel and step.
+A spike before an average pool reaches all windows it lies in, and each spike is a separate event; before a gate (max
+pooling) only the spikes that pass count. Factors of pools and scales are part of the weights that follow. A layer that
+only copies (an identity shortcut written with weights) costs the network no MAC, and a spike on it one accumulate.
+Neurons are counted separately, each with one update per step, and so are random draws, one for each pixel and step.
 
 NeuroBench (Yik et al. 2025) calls these counts effective ACs and effective MACs, and *dense* the number of all
 operations including zeros: :attr:`SpikeCost.neurobench`. Prices are those of :mod:`~weightsmith.spiking.energy.prices`;
-the energy of memory (:mod:`~weightsmith.spiking.energy.memory`) and of other ways to run the network
-(:mod:`~weightsmith.spiking.energy.rivals`) is given separately. The figures are for comparison, not predictions.
+memory (:mod:`~weightsmith.spiking.energy.memory`) and other ways to run the network
+(:mod:`~weightsmith.spiking.energy.rivals`) are given separately. The figures are for comparison, not predictions.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from weightsmith.core.errors import DataMismatch, UsageError
 from weightsmith.core.records import Record
 from weightsmith.spiking.conversion.quantise import floating_nodes
 from weightsmith.spiking.encoding import Poisson
-from weightsmith.spiking.energy.fan_out import Landing, landings_of
+from weightsmith.spiking.energy.fan_out import Landing, landings_of, summing_units
 from weightsmith.spiking.energy.memory import MemoryAccess, spiking_accesses
 from weightsmith.spiking.energy.prices import PriceList, Prices
 from weightsmith.spiking.energy.rivals import Rival, connections
@@ -102,9 +101,8 @@ def _cost(
 ) -> SpikeCost:
     running = responses.ended[:, None] > np.arange(responses.steps)
     layers = [_layer(network, landing, responses, arrived) for landing in landings]
-    if prices.numbers == "int8":  # weights that read a constant current which is not a whole number are not rounded
-        unrounded = floating_nodes(network)
-        floating = {landing.name for landing in landings if landing.constant and unrounded}
+    if prices.numbers == "int8":  # weights that read constant currents which are not whole numbers are not rounded
+        floating = floating_nodes(network)
         layers = [dataclasses.replace(layer, floating=layer.name in floating) for layer in layers]
     cost = SpikeCost(
         images=responses.images,
@@ -115,7 +113,7 @@ def _cost(
         prices=prices,
         draws=math.prod(network.input_shape) if isinstance(network.encode, Poisson) else 0,
         sizes=network.neuron.largest.bit_length(),
-        summing=_summing(network) if network.neuron.event == "graded" else 0,
+        summing=summing_units(network),
     )
     return dataclasses.replace(cost, memory=spiking_accesses(network, cost))
 
@@ -203,18 +201,6 @@ def _neurons(network: SpikingNetwork, node: Neurons, responses: Responses) -> Ne
     else:
         leaking = int((node.leak != 1).sum()) * (units // node.leak.numel())
     return NeuronCost(node.name, node.layer, units, leaking, responses.spikes()[node.name] / responses.images)
-
-
-def _summing(network: SpikingNetwork) -> int:
-    """The number of neurons and outputs that the spikes of other neurons reach."""
-    carrying, found = set[str](), 0
-    for node in network.nodes:
-        arrives, fires = not carrying.isdisjoint(node.sources), isinstance(node, Neurons)
-        if arrives and (fires or node is network.nodes[-1]):
-            found += math.prod(network.shapes[node.name])
-        if arrives or fires:
-            carrying.add(node.name)
-    return found
 
 
 # The cost records.
@@ -307,7 +293,8 @@ class SpikeCost(Record):
     @property
     def accumulates(self) -> NDArray[np.float64]:
         """ACs for an image after each step, constant currents included."""
-        total: NDArray[np.float64] = np.sum([self._accumulates(layer) for layer in self.layers], axis=0)
+        parts = [layer.accumulates + layer.constants_once + layer.constants * self.run for layer in self.layers]
+        total: NDArray[np.float64] = np.sum(parts, axis=0)
         return total
 
     @property
@@ -381,7 +368,7 @@ class SpikeCost(Record):
 
     @property
     def neuron_energy(self) -> tuple[float, float]:
-        """The energy of these updates; zero if neurons have no price."""
+        """The energy of these updates, zero if neurons have no price, and that of shifted sums."""
         plain, leaking = self._neuron_step()
         return plain * float(self.run[-1]), leaking * float(self.run[-1])
 
@@ -389,9 +376,6 @@ class SpikeCost(Record):
     def draw_energy(self) -> float:
         """The energy of the random draws of Poisson input after the last step."""
         return self.prices.random_draw * self.draws * float(self.run[-1])
-
-    def _accumulates(self, layer: LayerCost) -> NDArray[np.float64]:
-        return layer.accumulates + layer.constants_once + layer.constants * self.run
 
     def _added(self, layer: LayerCost) -> NDArray[np.float64]:
         prices = self._prices_of(layer)

@@ -10,6 +10,7 @@ windows in place of averages. Padding and zero weights do not count, so borders,
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from weightsmith.spiking.encoding import Constant
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, Pair, Pool, Scale, Shape, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Landing", "fan_out", "landings_of", "root_gates", "shown"]
+__all__ = ["Landing", "fan_out", "landings_of", "root_gates", "shown", "summing_units"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -73,6 +74,20 @@ def root_gates(network: SpikingNetwork) -> tuple[Gate, ...]:
             spiking.add(node.name)
             gates.append(node)
     return tuple(gates)
+
+
+def summing_units(network: SpikingNetwork) -> int:
+    """The number of neurons and outputs that graded spikes of other neurons reach."""
+    carrying, found = set[str](), 0
+    if network.neuron.event != "graded":
+        return 0
+    for node in network.nodes:
+        arrives, fires = not carrying.isdisjoint(node.sources), isinstance(node, Neurons)
+        if arrives and (fires or node is network.nodes[-1]):
+            found += math.prod(network.shapes[node.name])
+        if arrives or fires:
+            carrying.add(node.name)
+    return found
 
 
 def shown(values: Tensor) -> NDArray[np.float64]:
