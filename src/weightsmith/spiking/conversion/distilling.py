@@ -189,6 +189,7 @@ class _Student:
         """The values that spikes represent, with the derivatives that the docstring above gives them."""
         graded = isinstance(self._neuron, Graded)
         amplitude = self._amplitude(node).reshape(1, -1, *[1] * (mean.dim() - 2))
+        amplitude = amplitude.detach() if graded else amplitude
         maps = torch.from_numpy(sums.astype(np.float32)).reshape(len(mean), *mean.shape[2:], mean.shape[1])
         shares = maps.movedim(-1, 1) * (1 / self._neuron.largest if graded else 1 / self.steps)
         top = math.inf if graded else 1.0
@@ -211,10 +212,12 @@ class _Stairs(torch.autograd.Function):
         return amplitude * shares
 
     @staticmethod
-    def backward(ctx: Any, given: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, given: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
         """The derivatives with respect to I and A."""
         mean, amplitude, shares = ctx.saved_tensors
         by_mean = given * ((mean > 0) & (mean < ctx.top * amplitude))
+        if not ctx.needs_input_grad[1]:
+            return by_mean, None, None, None
         by_amplitude = given * shares - by_mean * mean / amplitude
         return by_mean, by_amplitude.sum_to_size(amplitude.shape), None, None
 

@@ -93,16 +93,18 @@ def fire_graded(currents: Any, totals: Any, sent: Any, thresholds: Any, largest:
     top, none, half, one, two, three, four = kind(largest), kind(0), kind(0.5), kind(1), kind(2), kind(3), kind(4)
     period = 1 if len(thresholds) > 1 else 0
     look = tested.size > 0
+    row = np.empty(channels, thresholds.dtype)  # loops over few arrays each, which the compiler turns into vectors
     for image in range(images):
         for position in range(positions):
             at, of = image * positions + position, position * period
             for now in range(steps):
                 leaving = (image * steps + now) * positions + position
                 for k in range(channels):
-                    total = totals[at, 0, k] + currents[image, now, position, k]
-                    totals[at, 0, k] = total
-                    positive = max(total, none)
-                    missing = positive / thresholds[of, 0, k] * top - sent[at, 0, k]
+                    totals[at, 0, k] += currents[image, now, position, k]
+                for k in range(channels):
+                    row[k] = max(totals[at, 0, k], none) / thresholds[of, 0, k] * top
+                for k in range(channels):
+                    missing = row[k] - sent[at, 0, k]
                     size = min(abs(missing), top)
                     # Sizes 1, 2, 4 … 64 begin at ½, 1½, 3 … 48; computed as a sum, so the loop needs no branch.
                     sized = one if size >= half else none
@@ -112,9 +114,11 @@ def fire_graded(currents: Any, totals: Any, sent: Any, thresholds: Any, largest:
                     sized += two * four if size >= four * three else none
                     sized += four * four if size >= two * four * three else none
                     sized += two * four * four if size >= four * four * three else none
-                    spike = sized if missing > none else -sized
-                    spikes[leaving, 0, k] = spike
-                    sent[at, 0, k] += spike
+                    row[k] = sized if missing > none else -sized
+                for k in range(channels):
+                    spikes[leaving, 0, k] = row[k]
+                for k in range(channels):
+                    sent[at, 0, k] += row[k]
                 if look:
                     for k in range(channels):
                         tested[leaving, 0, k] = totals[at, 0, k]
