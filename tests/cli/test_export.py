@@ -244,7 +244,7 @@ def test_what_belongs_to_one_format_is_refused_with_the_other(run, hard, tmp_pat
     ws.save(ws.networks.mlp(4, 3, 2), tmp_path / "net.safetensors")
     assert "needs data" in run("export", tmp_path / "net.safetensors", "--to", "onnx", "--int8").err
     assert "unknown format" in run("export", hard, "--to", "tflite").err
-    assert "give the NIR file" in run("export", hard).err
+    assert "NET.nir, or NET.py for plain torch" in run("export", hard).err
 
 
 def test_a_torch_module_is_written_for_neurons_that_nir_has_not(run, trained, folder, tmp_path):

@@ -159,7 +159,7 @@ def _spiking_target(target: Path | None, to: str, int8: bool) -> Path:
     if int8:
         raise UsageError("--int8 belongs to --to onnx")
     if target is None:
-        raise UsageError("give the NIR file to write: weightsmith export SPIKING NET.nir")
+        raise UsageError("give the file to write: weightsmith export SPIKING NET.nir, or NET.py for plain torch")
     return target
 
 

@@ -110,7 +110,7 @@ class Verdict(Record):
 
     def __str__(self) -> str:
         span = "" if self.low is None else f" [{self.low:+.1f}, {self.high:+.1f}]"
-        loss = f"{self.loss:+.1f} points lost{span}".replace("-", "−")
+        loss = f"{round(self.loss, 1) + 0.0:+.1f} points lost{span}".replace("-", "−")  # never −0.0
         loss += "" if self.within is None else f", at most {self.within:g} wished"
         share = f"{100 * self.energy:.0f} % of the energy"
         share += "" if self.limit is None else f", at most {100 * self.limit:g} % wished"

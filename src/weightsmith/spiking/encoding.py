@@ -17,10 +17,12 @@ OOPSLA 2014) on a key per image plus a counter:
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from weightsmith.core.errors import DataMismatch
+from weightsmith.core.errors import DataMismatch, OptionError
 from weightsmith.core.options import Option, param
 from weightsmith.core.seeds import subseed
 
@@ -75,6 +77,11 @@ class ConstantInput(Encode, name="constant"):
     step: float | None = param(
         default=None, gt=0, doc="inputs are rounded to 8 bits, multiples of this; none: they are not"
     )
+
+    def check(self) -> None:
+        """A step must be finite."""
+        if self.step is not None and not math.isfinite(self.step):
+            raise OptionError(f"constant: step must be a finite number, not {self.step}")
 
     def given(self, x: Tensor) -> Tensor:
         """The inputs as they are or, with a step, in 8 bits."""

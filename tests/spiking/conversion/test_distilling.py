@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from weightsmith.core.errors import UsageError
 from weightsmith.spiking.conversion import distilling
 from weightsmith.spiking.conversion.balance import Mse, Percentile, balanced
 from weightsmith.spiking.conversion.calibrate import CalibrateDistill
@@ -205,6 +206,14 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_all_else_alone():
     assert all(torch.equal(old, node.weight) for old, node in zip(before, damaged.synapses, strict=True))
     assert torch.equal(one.node("two").weight, two.node("two").weight)
     assert not torch.equal(one.node("two").weight, other.node("two").weight)
+
+
+def test_rows_that_cannot_tell_are_refused():
+    network, plain, x = _given(IF(signed=True))
+    with pytest.raises(UsageError, match="needs at least 16 training rows, not 15; use calibrate=weights or bias"):
+        distilled(network, plain, CalibrateDistill(), x[:15], steps=STEPS)
+    with pytest.raises(UsageError, match="the same scores for all of the 6 rows that are held back"):
+        distilled(network, plain, CalibrateDistill(), x[:1].expand(50, 1, 6, 6), steps=STEPS)
 
 
 def test_poisson_inputs_are_learnt_from_the_spikes_they_give():

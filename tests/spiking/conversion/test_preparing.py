@@ -14,6 +14,8 @@ from torch.nn import functional
 
 import weightsmith as ws
 from weightsmith.core.errors import OptionError, UsageError
+from weightsmith.networks.card import card_of
+from weightsmith.networks.evaluation import batches_for
 from weightsmith.networks.evaluation import scores as scores_of
 from weightsmith.spiking.conversion.balance import Mse, Percentile
 from weightsmith.spiking.conversion.calibrate import CalibrateBias, CalibrateDistill, CalibrateWeights
@@ -96,6 +98,20 @@ def test_in_8_bits_constant_inputs_are_whole_numbers(neuron: Any) -> None:
     assert np.corrcoef(run.scores.ravel(), plain.scores.ravel())[0, 1] > 0.999
     own = prepare(subject(), dataclasses.replace(given, encode=Constant(step=0.25)))
     assert own.network.encode == Constant(step=0.25)
+
+
+def test_steps_that_lose_the_inputs_are_noted_or_refused() -> None:
+    (note,) = prepare(subject(), recipe(encode=Constant(step=1 / 1270))).notes[-1:]
+    share = float(note.partition("; ")[2].partition("%")[0])
+    _, x = next(batches_for(card_of(subject().network), subject().train.x, 2000))
+    assert share == pytest.approx(100 * float((x.abs() > 127.5 / 1270).float().mean()), abs=2)
+    assert "clipped" not in prepare(subject(), recipe(encode=Constant(step=1 / 127))).notes[-1]
+    with pytest.raises(
+        UsageError, match=r"encode=constant:step=5 rounds every input to 0: .* is 1; use a step of 0.0079"
+    ):
+        prepare(subject(), recipe(encode=Constant(step=5.0)))
+    with pytest.raises(OptionError, match="step must be a finite number, not inf"):
+        Constant(step=float("inf"))
 
 
 def test_whole_inputs_with_calibration_reach_the_same_values() -> None:

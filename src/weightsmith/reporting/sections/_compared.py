@@ -150,7 +150,7 @@ def _conversion_table(several: Sequence[tuple[str, SpikeRecord]]) -> Table:
     ps = holm([record.decisions.cost.p for _, record in several])
     for (name, record), p in zip(several, ps, strict=True):
         answers, cost, settings = record.decisions, record.cost, record.settings
-        keys = ("neuron", "encode", "balance", "adjust", "early", "mismatch", "precision")
+        keys = ("neuron", "encode", "balance", "calibrate", "adjust", "early", "mismatch", "precision")
         ratio = cost.ratio
         rows.append(
             (

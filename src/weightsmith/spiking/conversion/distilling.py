@@ -36,6 +36,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from weightsmith.core.errors import UsageError
 from weightsmith.core.progress import StepCallback
 from weightsmith.core.records import Record
 from weightsmith.core.seeds import pinned_threads, stream
@@ -53,6 +54,7 @@ __all__ = ["Distillation", "distilled"]
 
 _WARM = 10  # steps of warm-up
 _HELD, _MOST_HELD = 8, 512  # one row in eight is held back, at most so many
+_FEWEST = 16  # rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,6 +92,10 @@ def distilled(
     ``plain`` is the converted network before it was balanced; ``x`` are unlabelled training inputs. ``whole``: the
     weights will be rounded to 8 bits.
     """
+    if len(x) < _FEWEST:
+        raise UsageError(
+            f"calibrate=distill needs at least {_FEWEST} training rows, not {len(x)}; use calibrate=weights or bias"
+        )
     held = min(_MOST_HELD, max(1, len(x) // _HELD))
     order = torch.from_numpy(stream(seed, "distillation").permutation(len(x)))
     batches = [rows for rows in torch.split(order[held:], how.batch) if 2 * len(rows) >= min(how.batch, len(x) - held)]
@@ -245,7 +251,12 @@ class _Lessons:
         ]
         given, expected = (torch.cat([part[number] for part in parts]).double() for number in (0, 1))
         spread = (expected - expected.mean(dim=0)).square().sum()
-        return float((given - expected).square().sum() / spread.clamp(min=torch.finfo(torch.float64).tiny))
+        if not spread > torch.finfo(torch.float32).eps ** 2 * expected.square().sum():
+            raise UsageError(
+                f"calibrate=distill: the network gives the same scores for all of the {len(rows)} rows that are held "
+                "back, so they show no progress; give rows that differ"
+            )
+        return float((given - expected).square().sum() / spread)
 
     def _inputs(self, rows: Tensor) -> Tensor:
         """The mean input over the steps."""

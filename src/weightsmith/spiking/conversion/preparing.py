@@ -108,7 +108,7 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
                 "the L4 adjustment is made for Poisson input: a constant current has no variance to adjust for"
             )
     if isinstance(recipe.encode, Constant) and recipe.encode.step is not None:
-        notes.append(f"inputs are rounded to 8 bits: multiples of {recipe.encode.step:g}")
+        notes.append(_rounding_note(subject, recipe, recipe.encode.step))
     if recipe.precision == "int8":
         notes += _small_thresholds(network)
         network = quantised(network)
@@ -151,11 +151,30 @@ def with_whole_input(subject: Subject, recipe: ConversionSettings) -> Conversion
     encode = recipe.encode
     if recipe.precision != "int8" or not isinstance(encode, Constant) or encode.step is not None:
         return recipe
+    largest = float(_sizes(subject, recipe).max())
+    step = float(f"{(largest or 1.0) / WHOLE:.4g}")  # a factor of the weights: its last digits do not matter
+    return dataclasses.replace(recipe, encode=Constant(step))
+
+
+def _sizes(subject: Subject, recipe: ConversionSettings) -> Tensor:
+    """The sizes of the inputs on the rows of the balance."""
     rows = calibration_rows(len(subject.train), recipe.balance.images, recipe.seed)
-    parts = batches_for(card_of(subject.network), subject.train.x[rows], len(rows))
-    largest = max(float(inputs.abs().max()) for _, inputs in parts)
-    step = float(f"{largest / WHOLE:.4g}")  # a factor of the weights: its last digits do not matter
-    return dataclasses.replace(recipe, encode=Constant(step)) if step > 0 else recipe
+    _, inputs = next(batches_for(card_of(subject.network), subject.train.x[rows], len(rows)))
+    return inputs.abs()
+
+
+def _rounding_note(subject: Subject, recipe: ConversionSettings, step: float) -> str:
+    """What a step does to the inputs; refused if it rounds all of them to zero."""
+    sizes = _sizes(subject, recipe)
+    largest = float(sizes.max())
+    if 0 < largest < step / 2:
+        raise UsageError(
+            f"encode=constant:step={step:g} rounds every input to 0: the largest on the training rows is {largest:g}; "
+            f"use a step of {largest / WHOLE:.2g}, or leave it out"
+        )
+    clipped = float((sizes > (WHOLE + 0.5) * step).float().mean())
+    cut = f"; {clipped:.1%} of them are larger than {WHOLE} steps and are clipped" if clipped else ""
+    return f"inputs are rounded to 8 bits: multiples of {step:g}{cut}"
 
 
 def _small_thresholds(network: SpikingNetwork) -> list[str]:

@@ -18,13 +18,13 @@ Neurons are counted separately, each with one update per step, and so are random
 
 NeuroBench (Yik et al. 2025) calls these counts effective ACs and effective MACs, and *dense* the number of all
 operations including zeros: :attr:`SpikeCost.neurobench`. Prices are those of :mod:`~weightsmith.spiking.energy.prices`;
-memory (:mod:`~weightsmith.spiking.energy.memory`) and other ways to run the network
-(:mod:`~weightsmith.spiking.energy.rivals`) are given separately. The figures are for comparison, not predictions.
+memory (:mod:`~weightsmith.spiking.energy.memory`) and rivals (:mod:`~weightsmith.spiking.energy.rivals`) are separate.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -74,10 +74,8 @@ def spike_cost(
     if counts.network is not network:
         raise UsageError("the unit counts belong to another network; pass a UnitCounts of this network to the run")
     _check_same_run(responses, counts)
-    price = (prices or Prices()).of_run(precision)
-    return _cost(
-        network, responses, counts.landings, lambda landing, root: _counted(landing, root, responses, counts), price
-    )
+    counted = functools.partial(_counted, responses=responses, counts=counts)
+    return _cost(network, responses, counts.landings, counted, prices, precision=precision)
 
 
 def estimate(
@@ -87,9 +85,8 @@ def estimate(
 
     It assumes that units at borders fire as often as others, and that every spike passes its gate.
     """
-    landings = landings_of(network, gates=False)
-    price = (prices or Prices()).of_run(precision)
-    return _cost(network, responses, landings, lambda landing, root: _estimated(landing, root, responses), price)
+    estimated = functools.partial(_estimated, responses=responses)
+    return _cost(network, responses, landings_of(network, gates=False), estimated, prices, precision=precision)
 
 
 def _cost(
@@ -97,11 +94,14 @@ def _cost(
     responses: Responses,
     landings: tuple[Landing, ...],
     arrived: Callable[[Landing, str], _Arrived],
-    prices: Prices,
+    given: Prices | None,
+    *,
+    precision: Precision,
 ) -> SpikeCost:
+    prices = (given or Prices()).of_run(precision)
     running = responses.ended[:, None] > np.arange(responses.steps)
     layers = [_layer(network, landing, responses, arrived) for landing in landings]
-    if prices.numbers == "int8":  # weights that read constant currents which are not whole numbers are not rounded
+    if precision == prices.numbers == "int8":  # weights that constant currents pass are not rounded, if those are not
         floating = floating_nodes(network)
         layers = [dataclasses.replace(layer, floating=layer.name in floating) for layer in layers]
     cost = SpikeCost(
@@ -255,7 +255,7 @@ class NeuronCost(Record):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpikeCost(Record):
-    """The average cost of an image, in operations and in picojoules.
+    """The average cost of an image, in operations and in picojoules, for comparison, not prediction.
 
     ``run[t]`` is how many of the first t + 1 steps an image was run for, on average: fewer with an early exit.
     ``draws`` are the random draws of a step. ``sizes`` is the number of sizes of a spike, ``summing`` that of the units

@@ -49,7 +49,7 @@ def export_nir(
     checked_spiking(network, "export_nir")
     path = Path(path)
     if path.suffix != ".nir":
-        raise UsageError(f"{path}: NIR files end in .nir")
+        raise UsageError(f"{path}: NIR files end in .nir (a module in plain torch in .py)")
     return write_nir(
         network,
         path,
