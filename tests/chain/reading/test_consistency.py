@@ -134,6 +134,12 @@ endless = {"dtype": "<i8", "shape": [10**12, 0], "base64": ""}
         ),
         (
             "spiking",
+            "watched.raster.populations.0.spike_sizes",
+            {**emptied, "dtype": "|i1"},
+            "spike_sizes must have a nu",
+        ),
+        (
+            "spiking",
             "watched.correspondence.populations.0.rates",
             {**emptied, "dtype": "<f4"},
             "rates must have a value for each activation",

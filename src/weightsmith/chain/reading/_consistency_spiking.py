@@ -89,6 +89,8 @@ def _trains(record: PopulationRaster, images: int, longest: int) -> _Fits:
         yield getattr(record, name).shape == units, f"{name} must have a number for each position"
     yield bool((record.thresholds != 0).all()), "thresholds must not be 0"
     spikes = record.spike_images.shape
+    fits = record.spike_sizes is None or record.spike_sizes.shape == spikes
+    yield fits, "spike_sizes must have a number for each spike"
     for name, most in (("spike_images", images), ("spike_steps", longest), ("spike_rows", *units)):
         found = getattr(record, name)
         yield found.ndim == 1 and found.shape == spikes, f"{name} must have a number for each spike"
