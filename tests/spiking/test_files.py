@@ -283,7 +283,8 @@ TENSORS = {
     "threshold zero": (lambda found: found.update({"r.threshold": torch.zeros(3)}), "a threshold is not positive"),
     "leak": (lambda found: found.update({"r.leak": torch.full((3,), 1.5)}), "'r' has a leak that is not between"),
     "whole numbers": (lambda found: found.update({"r.leak": torch.ones(3, dtype=torch.int64)}), "not of type float32"),
-    "quantised": (lambda found: found.update({"a.weight": torch.ones(3, 4, dtype=torch.int8)}), "not of type float32"),
+    "quantised": (lambda found: found.update({"r.threshold": torch.ones(3, dtype=torch.int8)}), "not of type float32"),
+    "short": (lambda found: found.update({"a.weight": torch.ones(3, 4, dtype=torch.int16)}), "not of type float32"),
     "half": (lambda found: found.update({"a.weight": torch.ones(3, 4).half()}), "'a.weight' is not of type float32"),
 }
 
@@ -368,13 +369,24 @@ def test_a_ceiling_is_kept_and_files_without_one_are_as_before(tmp_path):
     assert spiking_digest(free) != spiking_digest(network)
 
 
-def test_weights_of_8_bits_are_written_as_floats_and_run_alike(tmp_path):
+def test_weights_of_8_bits_stay_8_bits_and_run_alike(tmp_path):
     whole = quantised(example("conv"))
     assert whole.synapses[-1].weight.dtype == torch.int8
-    again = load_spiking(save_spiking(whole, tmp_path / "whole.safetensors"))
-    assert again.synapses[-1].weight.dtype == torch.float32
-    assert spiking_digest(again) == spiking_digest(whole)
+    file = save_spiking(whole, tmp_path / "whole.safetensors")
+    again = load_spiking(file)
+    assert [node.weight.dtype for node in again.synapses] == [node.weight.dtype for node in whole.synapses]
+    assert file.stat().st_size < save_spiking(example("conv"), tmp_path / "floats.safetensors").stat().st_size
     x = inputs(whole)
     one, two = (each.run(x, 10, precision="int8") for each in (whole, again))
     assert np.array_equal(one.scores, two.scores)
     assert one.spikes() == two.spikes()
+
+
+def test_8_bits_that_an_earlier_version_wrote_as_floats_are_the_same_network(tmp_path):
+    whole = quantised(example("conv"))
+    floats = whole.replaced([dataclasses.replace(node, weight=node.weight.float()) for node in whole.synapses])
+    again = load_spiking(save_spiking(floats, tmp_path / "floats.safetensors"))
+    assert again.synapses[-1].weight.dtype == torch.float32
+    assert spiking_digest(again) == spiking_digest(whole)
+    x = inputs(whole)
+    assert np.array_equal(again.run(x, 10, precision="int8").scores, whole.run(x, 10, precision="int8").scores)

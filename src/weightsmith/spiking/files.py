@@ -1,6 +1,7 @@
 """Save and load spiking networks as sealed ``.safetensors`` files, exactly.
 
-Tensors are stored under ``node.field`` (``conv1.weight``, ``relu1.threshold``). Everything else is JSON in the file's
+Tensors are stored under ``node.field`` (``conv1.weight``, ``relu1.threshold``), weights in 8 bits as they are.
+Everything else is JSON in the file's
 metadata, where a plain network has its card: ``spiking`` is the version of this layout, then come the nodes in order,
 the neuron, the encoding and the card of the network it was converted from, whose lineage names the parent.
 """
@@ -68,11 +69,17 @@ def load_spiking(path: str | Path) -> SpikingNetwork:
     content = _spiking_content(weights.path, sealed_content(weights.metadata)) if is_sealed(weights.metadata) else None
     if content is None:
         raise FileRefused(weights.path, "is not a spiking network: spike makes one from a plain network")
-    strange = [item.name for item in weights.left_out]
-    strange += [entry.name for entry in weights.entries.values() if entry.dtype not in ("float32", "float64")]
+    strange = [item.name for item in weights.left_out if item.name not in weights.stored]
+    strange += [name for name, entry in weights.stored.items() if not _is_stored_as(entry.dtype, name)]
     if strange:
         raise FileRefused(weights.path, f"{shown(strange[0])} is not of type float32 or float64")
-    return _rebuilt(weights.path, content, {name: weights.tensor(name) for name in weights.entries})
+    weights.check_memory("its weights", sum(entry.nbytes for entry in weights.stored.values()))
+    return _rebuilt(weights.path, content, {name: weights.as_written(name) for name in weights.stored})
+
+
+def _is_stored_as(dtype: str, name: str) -> bool:
+    """Whether a tensor may have this type: floats, and weights in 8 bits."""
+    return dtype in ("float32", "float64") or (dtype == "int8" and name.endswith(".weight"))
 
 
 def is_spiking(path: str | Path) -> bool:
@@ -101,7 +108,9 @@ def spiking_digest(network: SpikingNetwork) -> str:
     """SHA-256 of everything that determines the network's answers: nodes, weights, neuron, encoding, normalisation."""
     content = _content(network)
     facts = {**content, "card": {"normalisation": content["card"]["normalisation"]}}
-    return digest_of(json.dumps([facts, weights_digest(_tensors(network))], sort_keys=True))
+    # Weights count by their values, however they are stored: files of earlier versions have 8 bits as float32.
+    tensors = {name: value.float() if value.dtype == torch.int8 else value for name, value in _tensors(network).items()}
+    return digest_of(json.dumps([facts, weights_digest(tensors)], sort_keys=True))
 
 
 def _tensors(network: SpikingNetwork) -> dict[str, Tensor]:
@@ -110,10 +119,10 @@ def _tensors(network: SpikingNetwork) -> dict[str, Tensor]:
         for field in dataclasses.fields(node):
             value = getattr(node, field.name)
             if isinstance(value, Tensor):
-                # 8-bit weights are written as float32, so that files and digests are those of earlier versions.
-                found[f"{node.name}.{field.name}"] = value.float() if value.dtype == torch.int8 else value
-                if value.dtype not in (torch.int8, torch.float32, torch.float64):
+                name = f"{node.name}.{field.name}"
+                if not _is_stored_as(str(value.dtype).removeprefix("torch."), name):
                     raise UsageError(f"{node.name}: {field.name} is {value.dtype}; convert it to float32 or float64")
+                found[name] = value
     return found
 
 

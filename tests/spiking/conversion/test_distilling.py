@@ -112,7 +112,7 @@ def test_for_8_bits_what_is_trained_is_what_runs_in_8_bits(neuron):
     torch.testing.assert_close(given.detach(), expected, rtol=1e-4, atol=1e-4)
     assert float((given.detach() - _run(network, x)).abs().max()) > 1e-3  # not the network that is not rounded
     given.sum().backward()
-    assert all(weight.grad.abs().sum() > 0 for (weight, *_), _ in student.weights())
+    assert all(each.change.grad.abs().sum() > 0 for each in student._weights.values())
 
 
 def _with_large_weights(network):
@@ -159,6 +159,39 @@ def test_the_derivative_is_that_of_a_clipped_relu():
     spoken = distilling._Student(graded, STEPS)._represented(graded.populations[0], mean, sums.numpy())
     (gradient,) = torch.autograd.grad(spoken.sum(), mean)
     assert gradient[0, 0, 0].tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("neuron", NEURONS, ids=str)
+def test_small_units_are_moved_in_proportion(neuron):
+    """A unit whose weights and threshold are scaled down spikes alike, and its weights must move alike."""
+    network, _, _ = _given(neuron)
+    factor = torch.tensor([1e-4, 1.0, 1.0, 1.0])
+    one, fire = network.node("one"), network.populations[0]
+    scaled = network.replaced(
+        [
+            dataclasses.replace(one, weight=one.weight * factor[:, None, None, None], bias=one.bias * factor),
+            dataclasses.replace(fire, threshold=fire.threshold * factor, amplitude=fire.amplitude * factor),
+        ]
+    )
+    found = []
+    for each in (network, scaled):
+        student = distilling._Student(each, STEPS)
+        with torch.no_grad():
+            for change in student.trained()[: 2 * len(network.synapses)]:
+                change.add_(0.1)
+        found.append(student.network())
+    moved = found[0].node("one").weight
+    assert float((moved - one.weight).abs().max()) > 0.01
+    torch.testing.assert_close(found[1].node("one").weight, moved * factor[:, None, None, None], rtol=1e-4, atol=1e-9)
+    torch.testing.assert_close(found[1].node("two").weight, found[0].node("two").weight)
+
+
+def test_the_rate_follows_from_distance_and_depth():
+    network, plain, x = _given(IF(signed=True))
+    _, record = distilled(network, plain, CalibrateDistill(batch=16), x, steps=STEPS)
+    assert record.rate == pytest.approx((record.before / 2) ** 0.5 / 10)
+    _, given = distilled(network, plain, CalibrateDistill(batch=16, rate=0.02), x, steps=STEPS)
+    assert given.rate == 0.02
 
 
 def test_thresholds_that_are_far_off_come_back():

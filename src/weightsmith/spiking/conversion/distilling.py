@@ -17,9 +17,14 @@ Graded neurons have no upper limit, and their thresholds stay: smaller ones woul
 Everything between two populations is linear, so the mean currents follow from the mean values ŷ, and a single pass,
 without the steps, gives all gradients. (Wu et al., "A tandem learning rule", IEEE TNNLS 2021; Meng et al., "Training
 high-performance low-latency SNNs by differentiation on spike representation", CVPR 2022; thresholds as the steps of
-Esser et al., "Learned step size quantization", ICLR 2020.) Updates are relative to the root mean square of each weight
-tensor, and to each threshold; their rate falls along a cosine. The result is kept only if the scores on held-back rows
-come nearer to the original ones.
+Esser et al., "Learned step size quantization", ICLR 2020.) Updates are relative to each threshold and to the weights of
+each neuron: a unit that says little has small weights, which steps of one size for a whole layer would destroy. If each
+of n populations adds a change δ of its own, scores move by about δ·√n; with d the distance of the scores before, the
+default rate is a tenth of the δ that makes up for it,
+
+    rate = √(d/n)/10
+
+and falls along a cosine. The result is kept only if the scores on held-back rows come nearer to the original ones.
 
 For a run in int8 the network spikes with rounded weights, and gradients pass the rounding as if it were not there.
 """
@@ -28,7 +33,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,6 +57,7 @@ from weightsmith.spiking.simulation.sources import Currents, source_of
 __all__ = ["Distillation", "distilled"]
 
 _WARM = 10  # steps of warm-up
+_SHARE = 0.1  # of the change that would make up for the distance, in one step
 _HELD, _MOST_HELD = 8, 512  # one row in eight is held back, at most so many
 _FEWEST = 16  # rows
 
@@ -61,7 +66,8 @@ _FEWEST = 16  # rows
 class Distillation(Record):
     """A distillation: rows trained on and held back, and ‖z′ − z‖²/‖z − z̄‖² of the scores on the latter.
 
-    ``kept`` is whether ``after`` is below ``before``; if not, the network stayed as it was.
+    ``kept`` is whether ``after`` is below ``before``; if not, the network stayed as it was. ``rate`` is that of Adam
+    (None in records of earlier versions).
     """
 
     images: int
@@ -69,6 +75,7 @@ class Distillation(Record):
     steps: int
     before: float
     after: float
+    rate: float | None = None
 
     @property
     def kept(self) -> bool:
@@ -104,22 +111,22 @@ def distilled(
         student = _Student(network, steps, whole=whole)
         before = lessons.distance(student, order[:held], how.batch)
         with torch.enable_grad():
-            _train(student, lessons, batches, how.rate, progress)
+            rate = _SHARE * math.sqrt(min(before, 1.0) / len(network.populations)) if how.rate is None else how.rate
+            _train(student, lessons, batches, rate, progress)
         after = lessons.distance(student, order[:held], how.batch)
-    found = Distillation(len(x) - held, held, steps, before, after)
+    found = Distillation(len(x) - held, held, steps, before, after, rate)
     return student.network() if found.kept else network, found
 
 
 def _train(
     student: _Student, lessons: _Lessons, batches: list[Tensor], rate: float, progress: StepCallback | None
 ) -> None:
-    """Adam on all weights and thresholds; a bias moves by the scale of its layer's weights."""
-    optimiser = torch.optim.Adam([{"params": values} for values, _ in student.weights()], lr=rate)
-    sizes = [size for _, size in student.weights()]
+    """Adam on all weights, biases and thresholds, each in its own unit."""
+    optimiser = torch.optim.Adam(student.trained(), lr=rate)
     for step, rows in enumerate(batches):
-        now = rate * min(1.0, (step + 1) / _WARM) * (1 + math.cos(math.pi * step / len(batches))) / 2
-        for group, size in zip(optimiser.param_groups, sizes, strict=True):
-            group["lr"] = now * size
+        optimiser.param_groups[0]["lr"] = (
+            rate * min(1.0, (step + 1) / _WARM) * (1 + math.cos(math.pi * step / len(batches))) / 2
+        )
         optimiser.zero_grad()
         lessons.loss(student, rows).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -127,40 +134,57 @@ def _train(
             progress(step + 1, len(batches))
 
 
+class _Moving:
+    """Weights that are trained: as they were, plus a change, each in a unit of its own."""
+
+    def __init__(self, before: Tensor, unit: Tensor) -> None:
+        self._before, self._unit = _near(before), _near(unit)
+        self.change = _trainable(torch.zeros_like(self._before))
+
+    def now(self) -> Tensor:
+        """The values as they are now."""
+        return self._before + self._unit * self.change
+
+
 class _Student:
     """The spiking network with weights that are being trained, in the units of the original network.
 
-    There a spike is worth its amplitude, and weights are not multiplied by it, so that their sizes can be compared.
+    There a spike is worth its amplitude, and weights are not multiplied by it. The unit in which a weight or a bias
+    moves is the root mean square of the weights of its neuron, as spikes see them.
     """
 
     def __init__(self, network: SpikingNetwork, steps: int, *, whole: bool = False) -> None:
         self._neuron, self.steps, self.whole = network.neuron, steps, whole
         amplitudes = {node.name: _amplitude(node) for node in network.populations}
-        self._unfolded = with_amplitudes(network, {name: 1 / value for name, value in amplitudes.items()})
+        inverse = {name: 1 / value for name, value in amplitudes.items()}
+        self._unfolded = with_amplitudes(network, inverse)
         self._before = amplitudes
         self._logarithms = {name: _trainable(value.log()) for name, value in amplitudes.items()}
-        self._trained = {
-            node.name: (_trainable(node.weight), None if node.bias is None else _trainable(node.bias))
-            for node in self._unfolded.synapses
+        sized = network.replaced(dataclasses.replace(node, weight=_sizes(node)) for node in network.synapses)
+        units = {node.name: node.weight for node in with_amplitudes(sized, inverse).synapses}
+        self._weights = {node.name: _Moving(node.weight, units[node.name]) for node in self._unfolded.synapses}
+        self._biases = {
+            node.name: _Moving(node.bias, sizes.weight.flatten(1)[:, 0])
+            for node, sizes in zip(self._unfolded.synapses, sized.synapses, strict=True)
+            if node.bias is not None
         }
 
-    def weights(self) -> Iterator[tuple[list[Tensor], float]]:
-        """The tensors of each layer to train with their size before, and the logarithms of all amplitudes."""
-        for node in self._unfolded.synapses:
-            size = float(node.weight.double().square().mean().sqrt())
-            trained = [value for value in self._trained[node.name] if value is not None]
-            yield trained, max(size, torch.finfo(torch.float32).tiny)
-        if not isinstance(self._neuron, Graded):
-            yield list(self._logarithms.values()), 1.0
+    def trained(self) -> list[Tensor]:
+        """The changes of weights and biases in their units, and the logarithms of the amplitudes."""
+        found = [each.change for each in (*self._weights.values(), *self._biases.values())]
+        return found if isinstance(self._neuron, Graded) else [*found, *self._logarithms.values()]
+
+    def _now(self, name: str) -> tuple[Tensor, Tensor | None]:
+        """Weights and biases of a layer as they are now."""
+        return self._weights[name].now(), self._biases[name].now() if name in self._biases else None
 
     def network(self) -> SpikingNetwork:
         """The spiking network as it is now."""
         nodes: list[Node] = []
         for node in self._unfolded.synapses:
-            weight, bias = (None if value is None else value.detach().clone() for value in self._trained[node.name])
-            assert weight is not None
-            weight = weight.contiguous().to(node.weight.dtype)
-            nodes.append(dataclasses.replace(node, weight=weight, bias=bias))
+            weight, bias = self._now(node.name)
+            weight = weight.detach().contiguous().to(node.weight.dtype)
+            nodes.append(dataclasses.replace(node, weight=weight, bias=None if bias is None else bias.detach()))
         amplitudes = {node.name: self._amplitude(node).detach() for node in self._unfolded.populations}
         for population in self._unfolded.populations:
             moved = amplitudes[population.name] / self._before[population.name]
@@ -178,7 +202,7 @@ class _Student:
                     values[node.name] = self._represented(node, values[node.source], sums[node.name])
                     represented[node.name] = values[node.name]
                 case Synapses():
-                    weight, bias = self._trained[node.name]
+                    weight, bias = self._now(node.name)
                     if self.whole:
                         weight, bias = _passed(weight, node.weight), None if bias is None else _passed(bias, node.bias)
                     values[node.name] = linear(dataclasses.replace(node, weight=weight, bias=bias), values)
@@ -300,6 +324,12 @@ class _Sums:
     def see(self, population: str, _images: Any, _step: int, spikes: NDArray[Any], _membranes: Any) -> None:
         """Add the spikes of a chunk."""
         self.found[population] = self.found.get(population, 0) + spikes.sum(axis=1, dtype=np.int16)
+
+
+def _sizes(node: Synapses) -> Tensor:
+    """In place of every weight the root mean square of the weights of its neuron."""
+    size = node.weight.float().flatten(1).square().mean(dim=1).sqrt()
+    return size.reshape(-1, *[1] * (node.weight.dim() - 1)).expand(node.weight.shape)
 
 
 def _amplitude(node: Neurons) -> Tensor:
