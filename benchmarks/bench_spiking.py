@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from torch import Tensor
 import weightsmith as ws
 from benchmarks.few_steps_peer import answers_after, converted
 from benchmarks.measure import Case, UnequalWork
-from benchmarks.peak_memory import peak_bytes
+from benchmarks.peak_memory import Peak, peak_of
 from benchmarks.spiking_peers import (
     Outcome,
     Reset,
@@ -44,6 +45,7 @@ from weightsmith.networks.card import card_of
 from weightsmith.networks.evaluation import batches_for
 from weightsmith.spiking.conversion.quantise import quantised
 from weightsmith.spiking.encoding import Poisson
+from weightsmith.spiking.files import load_spiking, save_spiking
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Node, Pool, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
@@ -145,10 +147,10 @@ def _ours(given: Work, precision: Precision) -> Outcome:
     return ours(given.weights, given.thresholds, given.spikes, precision, reset=given.reset, leak=given.leak)
 
 
-_FLOAT32 = "weightsmith, float32"
+_FLOAT32, _INT8_ARM = "weightsmith, float32", "weightsmith, int8 weights"
 _OURS: dict[str, Arm] = {
     _FLOAT32: partial(_ours, precision="float32"),
-    "weightsmith, int8 weights": partial(_ours, precision="int8"),
+    _INT8_ARM: partial(_ours, precision="int8"),
 }
 _PEERS: dict[str, Arm] = {
     "SpikingJelly, single-step": spikingjelly_single,
@@ -199,11 +201,26 @@ def check_small(
                 raise UnequalWork(f"{name!r} does not spike as a {reset} reset with leak {leak:g} does")
 
 
-def memory(names: Sequence[str], given: Work) -> dict[str, int]:
-    """Peak bytes of each arm in a process of its own, and of one that only holds weights and spikes (``inputs``)."""
+def memory(names: Sequence[str], given: Work) -> dict[str, Peak]:
+    """The peak of each arm in a process of its own, and of one that only holds weights and spikes (``inputs``).
+
+    Ours in 8 bits twice: rounded in that process, which holds the weights in 32 bits too, and read from its file.
+    """
     steps, batch = given.spikes.shape[:2]
     arguments = (steps, batch, given.reset, list(given.thresholds))
-    return {name: peak_bytes("benchmarks.bench_spiking:run_arm", name, *arguments) for name in ("inputs", *names)}
+    found = {name: peak_of("benchmarks.bench_spiking:run_arm", name, *arguments) for name in ("inputs", *names)}
+    with tempfile.TemporaryDirectory() as folder:
+        network = _network(tuple(given.weights), tuple(given.thresholds), "int8", given.reset, given.leak)
+        file = save_spiking(network, Path(folder) / "int8.safetensors")
+        read = peak_of("benchmarks.bench_spiking:run_file", str(file), steps, batch)
+    return found | {f"{_INT8_ARM} from a file": read}
+
+
+def run_file(file: str, steps: int, batch: int) -> None:
+    """Ours on a network in 8 bits that is read from its file."""
+    spikes = input_spikes(steps, batch)
+    trains = spikes.to(torch.int8).transpose(0, 1).contiguous().numpy()
+    outcome_of(simulate_trains(load_spiking(file), trains, precision="int8"))
 
 
 def run_arm(name: str, steps: int, batch: int, reset: Reset, thresholds: Sequence[float]) -> None:
@@ -233,7 +250,8 @@ def case(reset: Reset, steps: int = STEPS, batch: int = BATCH) -> Case:
         arm(dataclasses.replace(given, spikes=given.spikes[:2, :1]))
     told = ""
     if batch == BATCH:
-        told = f". Peak memory in MB, input and libraries included: {_told(memory(list(chosen), given))}"
+        peaks = _told(memory(list(chosen), given))
+        told = f". Peak memory in MB, input and libraries included (without pages of files): {peaks}"
     if reset == "soft" and (steps, batch) == (STEPS, BATCH):
         told += f"; ours on spikes made as it goes: {_told(_streamed(given.thresholds, batch))}"
     return Case(
@@ -274,9 +292,9 @@ def resnet(folder: Path, images: int = 32, steps: int = 32) -> Case:
 _SAME_ANSWERS = 0.75
 
 
-def _streamed(thresholds: Sequence[float], batch: int) -> dict[str, int]:
+def _streamed(thresholds: Sequence[float], batch: int) -> dict[str, Peak]:
     function = "benchmarks.bench_spiking:run_streamed"
-    return {f"{steps} steps": peak_bytes(function, steps, batch, list(thresholds)) for steps in (STEPS, LONG)}
+    return {f"{steps} steps": peak_of(function, steps, batch, list(thresholds)) for steps in (STEPS, LONG)}
 
 
 def _named(name: str, arm: Arm, given: Work) -> tuple[str, Outcome]:
@@ -287,5 +305,5 @@ def _same(expected: tuple[str, Outcome], given: tuple[str, Outcome]) -> bool:
     return agree(expected[1], given[1], _INT8 if "int8" in given[0] else _ROUNDED)
 
 
-def _told(peaks: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {peak / 1e6:.0f}" for name, peak in peaks.items())
+def _told(peaks: Mapping[str, Peak]) -> str:
+    return ", ".join(f"{name} {peak}" for name, peak in peaks.items())

@@ -123,9 +123,19 @@ def test_peak_memory_is_of_the_child_alone(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.syspath_prepend(str(ROOT))
     memory = importlib.import_module("benchmarks.peak_memory")
     held = bytearray(b"x" * 300_000_000)
-    small = memory.peak_bytes("builtins:len", "text")
-    large = memory.peak_bytes("os:urandom", 200_000_000)
-    assert small < len(held)
-    assert 190e6 < large - small < 210e6
+    small = memory.peak_of("builtins:len", "text")
+    large = memory.peak_of("os:urandom", 200_000_000)
+    assert 0 < small.private < small.resident < len(held)
+    assert 190e6 < large.resident - small.resident < 210e6
+    assert 190e6 < large.private - small.private < 210e6
     with pytest.raises(RuntimeError, match="TypeError"):
-        memory.peak_bytes("builtins:len", 3)
+        memory.peak_of("builtins:len", 3)
+
+
+@pytest.mark.slow
+def test_memory_in_8_bits_is_that_of_the_file(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read from its file, a network in 8 bits needs no room for its weights in 32 bits."""
+    peaks = bench.memory(["weightsmith, int8 weights"], bench.work(4, 2, thresholds=[3.0] * 5))
+    whole, read = (peaks[f"weightsmith, int8 weights{end}"] for end in ("", " from a file"))
+    weights = sum(weight.nbytes for weight in bench.he_weights())
+    assert whole.private - read.private > 0.9 * weights
