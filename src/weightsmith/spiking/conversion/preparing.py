@@ -137,7 +137,10 @@ def _calibrated(
     whole = recipe.precision == "int8"
     network, taught = distilled(network, converted.network, how, x, **run, whole=whole, progress=progress)
     if not taught.kept:
-        notes += ("distillation did not bring held-back rows nearer to the network: its weights were not used",)
+        notes += (
+            "distillation did not bring held-back rows nearer to the network: its weights were not used; more rows "
+            f"(distill:images=…), or a lower rate than {taught.rate:.2g}, may help",
+        )
     return network, moved, taught, notes
 
 
