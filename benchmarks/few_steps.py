@@ -284,7 +284,8 @@ def _write(folder: Path) -> None:
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     reading = old[old.index(_READING) :] if _READING in old else ""
     peer = old[old.index(_PEER_TITLE) : old.index(_ENERGY_TITLE)] if _PEER_TITLE in old else ""
-    made = f"Versions: {', '.join(f'{k} {v}' for k, v in versions('numba').items())}. {machine()}."
+    bits = old[old.index(_BITS_TITLE) : old.index(_VERSIONS)] if _BITS_TITLE in old else ""
+    made = f"{_VERSIONS}{', '.join(f'{k} {v}' for k, v in versions('numba').items())}. {machine()}."
     parts = (
         "# spiking: few steps",
         _HEAD,
@@ -301,6 +302,7 @@ def _write(folder: Path) -> None:
         _peer(folder, labels, known) or peer,
         _ENERGY,
         "\n".join([*_ENERGY_COLUMNS, *map(_energies, kept)]),
+        _bits(folder, labels) or bits,
         f"{made} {_COMMAND}",
         reading,
     )
@@ -390,6 +392,23 @@ def _peer(folder: Path, labels: np.ndarray, known: dict[Case, dict[str, Any]]) -
     return "\n\n".join([_PEER, "\n".join([*_PEER_COLUMNS, *rows])]) if rows else ""
 
 
+def _bits(folder: Path, labels: np.ndarray) -> str:
+    """The table of :mod:`benchmarks.few_bits`, of the networks on which it was run."""
+    rows = []
+    for name in FILES:
+        files = sorted(folder.glob(f"{name}-bits-*.json"))
+        if not files:
+            continue
+        plain = np.load(folder / f"{name}.npy") == labels
+        rows.append(f"| {name} | {100 * plain.mean():.2f} |")
+        for file in files:
+            found = mcnemar(np.array(json.loads(file.read_text(encoding="utf-8"))["right"]), plain)
+            assert found.interval is not None
+            ends = f"{100 * found.interval.low:+.2f} to {100 * found.interval.high:+.2f}"
+            rows[-1] += f" {100 * found.difference:+.2f} ({ends}) |"
+    return "\n\n".join([_BITS, "\n".join([*_BITS_COLUMNS, *rows])]) if rows else ""
+
+
 def _energies(facts: dict[str, Any]) -> str:
     """A row of the table of energies: those of the spiking network over those of its rivals."""
     case = _case_of(facts)
@@ -462,6 +481,16 @@ _ENERGY_COLUMNS = [
     "| network | neurons | steps | float, µJ | of float32 | integers, µJ | of int8 | of int8, zeros skipped | sums "
     "shifted | shifts free | of few bits | of few bits, zeros skipped | memory |",
     "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+]
+_BITS_TITLE, _VERSIONS = "## Accuracy of the rivals with few bits", "Versions: "
+_BITS = f"""{_BITS_TITLE}
+
+The networks themselves with activations of b bits and weights of 8, in points lost, on the same 10,000 images, paired.
+Thresholds and calibration are those of *signed* on the same rows: 2ᵇ − 1 values above zero in place of as many steps,
+each activation rounded once (`python -m benchmarks.few_bits resnet20`). No weights are trained."""
+_BITS_COLUMNS = [
+    "| network | its accuracy | 2 bits | 3 bits | 4 bits | 5 bits | 6 bits |",
+    "|---|---|---|---|---|---|---|",
 ]
 _COMMAND = "Made by `python -m benchmarks.few_steps`."
 
