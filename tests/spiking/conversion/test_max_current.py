@@ -29,7 +29,7 @@ from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.simulation import chunked
 from weightsmith.spiking.simulation.reference import Stepper
 from weightsmith.spiking.simulation.sources import source_of
-from weightsmith.spiking.simulation.values import step_bytes
+from weightsmith.spiking.simulation.stages import step_bytes
 
 
 class Gated(nn.Module):

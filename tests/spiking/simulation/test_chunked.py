@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import numpy as np
 import pytest
@@ -16,13 +17,14 @@ from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF, Graded
-from weightsmith.spiking.simulation import chunked, path_costs
+from weightsmith.spiking.simulation import chunked, path_costs, stages
 from weightsmith.spiking.simulation.chunked import ChunkEngine
 from weightsmith.spiking.simulation.exits import Margin
 from weightsmith.spiking.simulation.simulate import run_block, simulate_trains
 from weightsmith.spiking.simulation.sources import Trains, source_of
+from weightsmith.spiking.simulation.stages import Stages, step_bytes
 from weightsmith.spiking.simulation.tally import Tally
-from weightsmith.spiking.simulation.values import Values, step_bytes
+from weightsmith.spiking.simulation.values import Values
 
 STEPS = 21
 PATHS = ("events", "patterns", "dense", "auto")
@@ -218,6 +220,7 @@ def test_memory_bounds_the_block(monkeypatch):
     source = source_of(found, inputs(found, 50), 0, 0)
     monkeypatch.undo()
     assert ChunkEngine(found, source, "float32", 100).block == 50
+    monkeypatch.setattr(stages, "_GAIN", math.inf)  # no cuts
     monkeypatch.setattr(chunked, "_BUDGET", 40 * step_bytes(found) * 7 + 1)
     engine = ChunkEngine(found, source, "float32", 100)
     assert (engine.block, engine.chunk) == (7, 40)
@@ -229,6 +232,7 @@ def test_memory_bounds_the_block(monkeypatch):
 @pytest.mark.parametrize(("chunk", "block"), [(1, 1), (5, 3), (21, 7), (64, 1)])
 def test_however_a_run_is_cut(monkeypatch, chunk, block):
     monkeypatch.undo()
+    monkeypatch.setattr(stages, "_GAIN", math.inf)  # no cuts
     for kind in ("mlp", "residual", "gates", "units"):
         found = network(kind, LIF(0.9))
         x = inputs(found, 7)
@@ -241,6 +245,54 @@ def test_however_a_run_is_cut(monkeypatch, chunk, block):
             found.run(x, STEPS, path="events", observers=[cut])
         for name, train in whole.trains.items():
             assert np.array_equal(cut.trains[name], train)
+
+
+def _cuts(found):
+    """The numbers of nodes behind which only the values of the last of them are read, and these are stored."""
+    names = [node.name for node in found.nodes]
+    for cut in range(1, len(names)):
+        if isinstance(found.nodes[cut - 1], Synapses | Add | Flatten):
+            continue
+        if {name for node in found.nodes[cut:] for name in node.sources} - set(names[cut:]) == {names[cut - 1]}:
+            yield cut
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("kind", ["mlp", "conv", "residual", "gates", "pools", "groups"])
+def test_wherever_a_network_is_cut(monkeypatch, kind, path):
+    """The front two images at a time, the others five at once: answers and counts are those of the reference."""
+    found = network(kind, SIGNED)
+    x = inputs(found, 7)
+    reference = found.run(x, STEPS, early=Margin(2.0, least=2), precision="float64", path="steps")
+    assert len(set(reference.ended.tolist())) > 1
+    through = []
+    real = ChunkEngine._last
+
+    def counted(self, nodes, chunk):
+        through.append((len(nodes), self._rows))
+        return real(self, nodes, chunk)
+
+    monkeypatch.undo()
+    monkeypatch.setattr(chunked, "_CHUNK", 8)
+    monkeypatch.setattr(ChunkEngine, "_last", counted)
+    for cut in _cuts(found):
+        monkeypatch.setattr(chunked, "stages_of", lambda *_, cut=cut: Stages(5, cut, 2))
+        through.clear()
+        got = found.run(x, STEPS, early=Margin(2.0, least=2), precision="float64", path=path)
+        assert [part for part in through if part[0] == cut][:3] == [
+            (cut, slice(0, 2)),
+            (cut, slice(2, 4)),
+            (cut, slice(4, 5)),
+        ]
+        assert np.array_equal(got.ended, reference.ended)
+        assert np.array_equal(got.answers, reference.answers)
+        assert np.array_equal(got.scores, reference.scores)
+        assert got.spikes() == reference.spikes()
+        assert all(np.array_equal(got.spikes_per_image[name], reference.spikes_per_image[name]) for name in got.units)
+        recorder, whole = SpikeRecorder(inputs=True), SpikeRecorder(inputs=True)
+        found.run(x, STEPS, precision="float64", path=path, observers=[recorder])
+        found.run(x, STEPS, precision="float64", path="steps", observers=[whole])
+        assert all(np.array_equal(recorder.trains[name], train) for name, train in whole.trains.items())
 
 
 def test_the_choice_of_paths(monkeypatch):

@@ -7,11 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spiking.networks import chain, levels, network
 
-from weightsmith.spiking.encoding import Poisson
-from weightsmith.spiking.graph import INPUT, Add, Flatten, Neurons, Pool, Synapses
-from weightsmith.spiking.network import SpikingNetwork
-from weightsmith.spiking.neurons import IF, LIF
-from weightsmith.spiking.simulation.values import NeuronRows, Values, span_of, step_bytes
+from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Synapses
+from weightsmith.spiking.neurons import LIF
+from weightsmith.spiking.simulation.values import NeuronRows, Values, span_of
 
 
 def _drawn(shape, seed, signed, most=1):
@@ -160,23 +158,3 @@ def test_thresholds_of_several_positions_in_a_row():
     assert leak.tolist() == [[[0.5] * 3]]
     each = NeuronRows(np.arange(8.0).reshape(4, 2), np.ones((4, 2)), 0.0)
     assert each.over(2)[0].tolist() == [[[0, 1, 2, 3]], [[4, 5, 6, 7]]]
-
-
-def test_bytes_of_a_step():
-    """Input 4·3·16, spikes 1·8·16 while they are read; a shortcut as currents beside those of the sum: 4·8·16 each."""
-    nodes = (
-        Synapses("a", INPUT, torch.ones(8, 3, 1, 1)),
-        Neurons("b", "a", torch.ones(8)),
-        Synapses("c", "b", torch.ones(8, 8, 1, 1)),
-        Add("d", ("c", "b")),
-        Neurons("e", "d", torch.ones(8)),
-        Pool("f", "e", (2, 2), (2, 2)),
-        Flatten("g", "f"),
-        Synapses("h", "g", torch.ones(2, 32)),
-    )
-    assert step_bytes(SpikingNetwork(nodes, (3, 4, 4), IF(), Poisson())) == 128 + 512 + 512
-    plain = (*nodes[:2], Flatten("g", "b"), Synapses("h", "g", torch.ones(2, 128)))
-    assert step_bytes(SpikingNetwork(plain, (3, 4, 4), IF(), Poisson())) == 128 + 128
-    few = (Synapses("a", INPUT, torch.ones(1, 3, 1, 1)), Neurons("b", "a", torch.ones(1)))
-    few += (Flatten("g", "b"), Synapses("h", "g", torch.ones(2, 16)))
-    assert step_bytes(SpikingNetwork(few, (3, 4, 4), IF(), Poisson())) == 192

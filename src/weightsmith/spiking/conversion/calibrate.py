@@ -84,7 +84,7 @@ class CalibrateDistill(Calibrate, name="distill"):
         default=None, ge=16, doc="unlabelled training images; none: 12,000 divided by the steps, from 600 to 3,000"
     )
     rate: float | None = param(default=None, gt=0, lt=1, doc="rate of Adam; none: from the distance and the depth")
-    batch: int = param(default=32, ge=1, doc="images per step")
+    batch: int = param(default=16, ge=1, doc="images per step")
 
     def rows(self, steps: int) -> int:
         """How many images it sees. Its cost grows with the steps, and what another image gains falls."""

@@ -297,16 +297,15 @@ def lay_out(weight: Any, order: Any, unit: float, lanes: int, tile: int, table: 
 
 @njit(cache=True, nogil=True)
 def project(
-    starts: Any, codes: Any, table: Any, registers: int, most: int, bias: Any, rows: int, parts: int, first: int,
-    currents: Any,
-) -> None:  # fmt: skip
-    """Events of ``rows`` images and steps through one tile of dense synapses into ``currents`` (rows, channels).
+    starts: Any, codes: Any, table: Any, registers: int, most: int, bias: Any, rows: int, parts: int, currents: Any
+) -> None:
+    """Events of ``rows`` images and steps through one tile of dense synapses into ``currents`` (rows, its outputs).
 
-    The tile begins at channel ``first``. The inputs are cut into ``parts``; one part is done for all rows before the
-    next, so that its rows of the table stay in the cache, and the sums of the tile are contiguous.
+    The inputs are cut into ``parts``; one part is done for all rows before the next, so that its rows of the table stay
+    in the cache. The last tile of a layer may have fewer outputs than it has room for.
     """
     tile = bias.size
-    channels = currents.size // rows
+    outputs = currents.size // rows
     ranges = np.zeros(3, np.int64)
     sums = np.empty(rows * tile, bias.dtype)
     for row in range(rows):
@@ -315,7 +314,5 @@ def project(
         for row in range(rows):
             ranges[0], ranges[1] = starts[part * rows + row], starts[part * rows + row + 1]
             _gather(sums, row * tile, table, 0, codes, ranges, 1, registers, most)
-    across = min(tile, channels - first)
     for row in range(rows):
-        leaving = row * channels + first
-        currents[leaving : leaving + across] = sums[row * tile : row * tile + across]
+        currents[row * outputs : (row + 1) * outputs] = sums[row * tile : row * tile + outputs]

@@ -23,7 +23,7 @@ from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.conducting import Conductor, Population, Route
 from weightsmith.spiking.simulation.precision import kinds_of
 from weightsmith.spiking.simulation.sources import Currents, Source, entering
-from weightsmith.spiking.simulation.tally import INPUTS
+from weightsmith.spiking.simulation.stages import stages_of
 from weightsmith.spiking.simulation.values import (
     Chunk,
     NeuronRows,
@@ -32,12 +32,11 @@ from weightsmith.spiking.simulation.values import (
     largest_sums,
     readers_of,
     span_of,
-    step_bytes,
 )
 
 __all__ = ["ChunkEngine"]
 
-_BUDGET = 30_000_000  # bytes for the values of a chunk
+_BUDGET = 10_000_000  # bytes for the values of a chunk
 _CHUNK = 40
 _NEAR = 2_000_000  # currents computed together before their neurons fire
 _NONE: NDArray[Any] = np.empty(0, np.float32)
@@ -71,16 +70,17 @@ class ChunkEngine:
         }
         self._paths: dict[str, set[str]] = {}
         self.shared: tuple[str, NDArray[Any]] | None = None
-        self._images = np.empty(0, np.int64)
+        self._images, self._rows = np.empty(0, np.int64), slice(None)
         self._membranes: dict[str, NDArray[Any]] = {}
         self._sent: dict[str, NDArray[Any]] = {}
         self._counts: dict[str, NDArray[Any]] = {}
         self.chunk = min(_CHUNK, steps)
-        self.block = max(1, min(len(source), _BUDGET // (self.chunk * step_bytes(network))))
+        self._stages = stages_of(network, len(source), self.chunk, _BUDGET)
+        self.block = self._stages.block
 
     def begin(self, rows: NDArray[np.int64]) -> None:
         """A new block with clean membranes."""
-        self._images = rows
+        self._images, self._rows = rows, slice(None)
         self._membranes, self._sent = {}, {}
         self._counts = {
             node.name: np.zeros((len(rows), math.prod(self._network.shapes[node.source])), self._counter(node))
@@ -106,42 +106,61 @@ class ChunkEngine:
         self, step: int, count: int, observers: Sequence[Observer]
     ) -> tuple[NDArray[np.floating], dict[str, NDArray[np.int64]]]:
         """The next ``count`` steps: outputs (rows, steps, classes), and spikes (rows, steps) per population."""
-        chunk = Chunk(step, count, observers)
-        if self.shared is None:
-            chunk.values[INPUT] = self._entering(step, count)
-        else:
+        chunk, given = Chunk(step, count, observers), {}
+        if self.shared is not None:
             name, currents = self.shared
             constant = currents.shape[1] == 1
-            part = currents if constant else np.ascontiguousarray(currents[:, step : step + count])
-            chunk.values[name] = Values(part, constant=constant)
+            now = currents if constant else np.ascontiguousarray(currents[:, step : step + count])
+            given[name] = Values(now, constant=constant)
+        for nodes, several in self._parts(observers):
+            given = {nodes[-1].name: self._through(nodes, several, given, chunk)}
+        [(name, last)] = given.items()
+        outputs = last.floats(self._kinds[name]).reshape(len(self._images), -1, self._network.classes)
+        return np.broadcast_to(outputs, (len(self._images), count, self._network.classes)), chunk.counts
+
+    def _parts(self, observers: Sequence[Observer]) -> list[tuple[Sequence[Node], int]]:
+        """The nodes that are computed, part by part, and the images that run together in each.
+
+        Observers see all images of the block together.
+        """
+        nodes, cut, images = self._network.nodes, self._stages.front, len(self._images)
+        if self.shared is not None:
+            names = [node.name for node in nodes]
+            return [(nodes[names.index(self.shared[0]) :], images)]
+        if cut == 0 or observers:
+            return [(nodes, images)]
+        return [(nodes[:cut], self._stages.several), (nodes[cut:], images)]
+
+    def _through(self, nodes: Sequence[Node], several: int, given: Mapping[str, Values], chunk: Chunk) -> Values:
+        """The values of the last of these nodes for the images of the block, ``several`` at a time."""
+        images, whole = len(self._images), None
+        for first in range(0, images, several):
+            self._rows = slice(first, min(first + several, images))
+            part = self._last(nodes, chunk.part({name: values.images(self._rows) for name, values in given.items()}))
+            if several >= images:
+                whole = part
+            elif whole is None:
+                whole = dataclasses.replace(part, data=np.empty((images, *part.data.shape[1:]), part.data.dtype))
+            if whole is not part:
+                whole.data[self._rows] = part.data
+        self._rows = slice(None)
+        assert whole is not None
+        return whole
+
+    def _last(self, nodes: Sequence[Node], chunk: Chunk) -> Values:
+        """The values of the last of these nodes for what the chunk holds, or for its input."""
         chunk.remaining = dict(self._readers)
-        if self.shared is None and (entered := self._known(INPUT, chunk)).discrete:
-            self._notify(chunk, INPUTS, entered.data)
-            for observer in observers:
-                if observer.inputs:
-                    observer.see(INPUT, self._images, step, entered.data, None)
-        for node in self._nodes():
+        if not chunk.values:
+            chunk.values[INPUT] = entered = self._entering(chunk.step, chunk.steps)
+            if entered.discrete:
+                self._show(INPUT, entered.data, chunk)
+        for node in nodes:
             if node.name not in chunk.values:
                 chunk.values[node.name] = self._value(node, chunk)
             if isinstance(node, Neurons):
-                spikes = self._known(node.name, chunk).data
-                self._notify(chunk, node.name, spikes)
-                for observer in observers:
-                    tested = chunk.tested.get(node.name) if observer.membranes else None
-                    observer.see(node.name, self._images, step, spikes, tested)
+                self._show(node.name, self._known(node.name, chunk).data, chunk)
             chunk.forget(node)
-        last = self._known(self._network.nodes[-1].name, chunk)
-        outputs = last.floats(self._kinds[self._network.nodes[-1].name]).reshape(
-            len(self._images), -1, self._network.classes
-        )
-        return np.broadcast_to(outputs, (len(self._images), count, self._network.classes)), chunk.counts
-
-    def _nodes(self) -> Sequence[Node]:
-        """The nodes that are computed: all, or those from the shared synapses on."""
-        if self.shared is None:
-            return self._network.nodes
-        names = [node.name for node in self._network.nodes]
-        return self._network.nodes[names.index(self.shared[0]) :]
+        return self._known(nodes[-1].name, chunk)
 
     def compute(self, name: str, step: int, count: int, given: Mapping[str, NDArray[Any]]) -> Values:
         """The output of the node ``name`` in the next ``count`` steps for the spikes ``given`` of populations.
@@ -181,14 +200,20 @@ class ChunkEngine:
     def _entering(self, step: int, count: int) -> Values:
         """The input of a chunk, positions first."""
         kind, shape = self._kinds[INPUT], self._network.input_shape
-        found = entering(self._source, self._images, shape, step, count, kind=kind, once=self._graded)
+        found = entering(self._source, self._images[self._rows], shape, step, count, kind=kind, once=self._graded)
         return Values(found, constant=isinstance(self._source, Currents) and not self._graded)
 
-    def _notify(self, chunk: Chunk, name: str, spikes: NDArray[Any]) -> None:
+    def _show(self, name: str, spikes: NDArray[Any], chunk: Chunk) -> None:
+        """Count spikes of a population or of the input, and show them to the observers."""
         from weightsmith.spiking.simulation._kernels import count
 
-        chunk.counts[name] = np.empty(spikes.shape[:2], np.int64)
-        count(spikes.reshape(-1), spikes.shape[0] * spikes.shape[1], chunk.counts[name].reshape(-1))
+        if name not in chunk.counts:
+            chunk.counts[name] = np.empty((len(self._images), chunk.steps), np.int64)
+        count(spikes.reshape(-1), spikes.shape[0] * spikes.shape[1], chunk.counts[name][self._rows].reshape(-1))
+        for observer in chunk.observers:
+            if observer.inputs or name != INPUT:
+                tested = chunk.tested.get(name) if observer.membranes else None
+                observer.see(name, self._images[self._rows], chunk.step, spikes, tested)
 
     def _value(self, node: Node, chunk: Chunk) -> Values | Pending:
         kind = self._kinds[node.name]
@@ -211,7 +236,6 @@ class ChunkEngine:
 
     def _conduct(self, node: Synapses, chunk: Chunk) -> Values | Pending:
         before = self._known(node.source, chunk)
-        shape = self._network.shapes[node.name]
         events = before.in_parts(half=self._conductor.halves(node)) if node.dense and before.discrete else before
         route = self._conductor.route(node, events)
         self._paths.setdefault(node.name, set()).add("once" if before.constant else route)
@@ -219,21 +243,24 @@ class ChunkEngine:
         if route == "patterns":
             pending = Pending(node, before)
             return pending if self._readers[node.name] == 1 else Values(self._conductor.look_up(pending, None))
-        if route == "events" and node.dense:
-            images, steps = before.data.shape[:2]
-            currents = self._conductor.project(node, events, before.data.shape[2])
-            return Values(currents.reshape(images, steps, 1, shape[0]))
         target = readers[0] if len(readers) == 1 and isinstance(readers[0], Neurons) else None
-        if target is None or chunk.wants_membranes or node.dense or before.constant:
+        if target is None or chunk.wants_membranes or before.constant or (node.dense and route == "dense"):
             if route == "events":
-                return Values(self._conductor.convolve(node, before, None))
+                return Values(self._by_events(node, before, events, None))
             return Values(self._conductor.dense(node, before, chunk.step), constant=before.constant)
         if route == "events":
-            fired = self._conductor.convolve(node, before, self._population(target))
+            fired = self._by_events(node, before, events, self._population(target))
         else:
             fired = self._dense_firing(node, before, target, chunk)
         chunk.values[target.name] = self._spikes(fired)
         return Values(_NONE)  # no node reads the currents
+
+    def _by_events(self, node: Synapses, before: Values, events: Values, target: Population | None) -> NDArray[Any]:
+        """The spikes of ``target``, or the currents if it is None."""
+        if not node.dense:
+            return self._conductor.convolve(node, before, target)
+        found = self._conductor.project(node, events, before.data.shape[2], target)
+        return found.reshape(*before.data.shape[:2], 1, -1)
 
     def _known(self, name: str, chunk: Chunk) -> Values:
         """The values of a node; currents that were put off are computed now."""
@@ -311,7 +338,7 @@ class ChunkEngine:
             self._membranes[name] = self._neurons[name].begin(len(self._images), self._network.shapes[name])
             known = self._membranes[name]
             self._sent[name] = np.zeros_like(known) if self._network.neuron.signed else known[:0]
-        return self._membranes[name], self._sent[name]
+        return self._membranes[name][self._rows], self._sent[name][self._rows]
 
     def _population(self, node: Neurons) -> Population:
         return Population(self._neurons[node.name], *self._state(node.name))
@@ -335,11 +362,11 @@ class ChunkEngine:
         sizes = np.array([height, width, channels, rows, columns, *node.kernel, *node.stride, *node.padding])
         if isinstance(node, Gate):
             if not self._network.gates_spikes(node):
-                values, sums = before.floats(self._kinds[node.name]), self._counts[node.name]
+                values, sums = before.floats(self._kinds[node.name]), self._counts[node.name][self._rows]
                 largest = largest_sums(node, values, (height, width), None if before.constant else sums)
                 return Values(largest, constant=before.constant)
             out = np.empty((images, steps, rows * columns, channels), self._spike_kind)
-            signed, counted = self._network.neuron.signed, self._counts[node.name].reshape(-1)
+            signed, counted = self._network.neuron.signed, self._counts[node.name][self._rows].reshape(-1)
             gate(before.data.reshape(-1), images, steps, sizes, counted, signed, out.reshape(-1))
             return Values(out)
         window, kind = math.prod(node.kernel), self._kinds[node.name]

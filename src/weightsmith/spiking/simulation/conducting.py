@@ -95,17 +95,44 @@ class Conductor:
             found[:, 0] += node.bias.numpy().astype(found.dtype)
         return found
 
-    def project(self, node: Synapses, before: Values, positions: int) -> NDArray[Any]:
-        """The currents (rows, outputs) of a dense layer by events of inputs in parts."""
+    def project(self, node: Synapses, before: Values, positions: int, target: Population | None) -> NDArray[Any]:
+        """The spikes of ``target`` by events of inputs in parts, or the currents if it is None: (rows, outputs).
+
+        Only the currents of one tile of outputs are held until its neurons have fired.
+        """
         from weightsmith.spiking.simulation._kernels import project
 
         form = self._form(node, before, positions)
-        table, rows = table_of(node, form), before.data.shape[0] * before.data.shape[1]
-        currents = np.empty((rows, len(node.weight)), self._kinds[node.name])
-        listed, parts, out = before.listed(None), before.data.shape[2], currents.reshape(-1)
+        table, (images, steps) = table_of(node, form), before.data.shape[:2]
+        rows, outputs, kind = images * steps, len(node.weight), self._kinds[node.name]
+        found = np.empty((rows, outputs), self._spike_kind if target else kind)
+        listed, parts, tile = before.listed(None), before.data.shape[2], table.bias.shape[2]
         for number, (weights, bias) in enumerate(zip(tiles_of(node, form), table.bias[0], strict=True)):
-            project(*listed, weights, table.registers, table.most, bias, rows, parts, number * len(bias), out)
-        return currents
+            some = slice(number * tile, min((number + 1) * tile, outputs))
+            currents = np.empty((rows, some.stop - some.start), kind)
+            project(*listed, weights, table.registers, table.most, bias, rows, parts, currents.reshape(-1))
+            found[:, some] = (
+                currents if target is None else self._fire(target, some, currents.reshape(images, steps, -1))
+            )
+        return found
+
+    def _fire(self, target: Population, some: slice, currents: NDArray[Any]) -> NDArray[Any]:
+        """The spikes (rows, neurons) of some neurons of a dense layer for their currents (images, steps, neurons)."""
+        from weightsmith.spiking.simulation._firing import fire
+
+        images, steps, count = currents.shape
+        neuron, states = self._network.neuron, (target.membranes, target.sent)
+        membranes, sent, thresholds, leaks = (
+            np.ascontiguousarray(each[:, None, some]) for each in (*states, target.rows.threshold, target.rows.leak)
+        )
+        spikes = np.empty((images * steps, 1, count), self._spike_kind)
+        fire(
+            currents[:, :, None], steps, membranes, sent, thresholds, leaks, neuron.reset == "soft", neuron.delay,
+            spikes, spikes[:0].astype(currents.dtype),
+        )  # fmt: skip
+        for state, part in zip(states, (membranes, sent), strict=True):
+            state[:, some] = part[:, 0]
+        return spikes[:, 0]
 
     def convolve(self, node: Synapses, before: Values, target: Population | None) -> NDArray[Any]:
         """The spikes of ``target`` by events, or the currents if it is None."""

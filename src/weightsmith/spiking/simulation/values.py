@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from weightsmith.spiking.graph import INPUT, Flatten, Gate, Neurons, Node, Pool, Shape, Synapses
+from weightsmith.spiking.graph import INPUT, Gate, Neurons, Node, Shape, Synapses
 from weightsmith.spiking.monitors.observing import Observer
 from weightsmith.spiking.network import SpikingNetwork
 
-__all__ = ["Chunk", "NeuronRows", "Pending", "Values", "largest_sums", "readers_of", "span_of", "step_bytes"]
+__all__ = ["Chunk", "NeuronRows", "Pending", "Values", "largest_sums", "readers_of", "span_of"]
 
 _WIDE = 256  # neurons of a row when positions are joined, enough to make up for the start of a loop
 _PART = 128  # inputs of a dense layer processed together: their rows of a tile fit in the cache
@@ -86,6 +87,10 @@ class Values:
             part = features
         return dataclasses.replace(self, data=self.data.reshape(images, steps, -1, part), events=None)
 
+    def images(self, rows: slice) -> Values:
+        """The values of some of the images."""
+        return dataclasses.replace(self, data=self.data[rows], events=None)
+
     def by_channel(self) -> Values:
         """The same values as features, channel by channel."""
         if self.factor is not None:
@@ -126,12 +131,18 @@ class Chunk:
     """The values of one chunk, each dropped once its last reader is done."""
 
     def __init__(self, step: int, steps: int, observers: Sequence[Observer], *, wants_membranes: bool = False) -> None:
-        self.step, self.steps = step, steps
+        self.step, self.steps, self.observers = step, steps, observers
         self.wants_membranes = wants_membranes or any(observer.membranes for observer in observers)
         self.values: dict[str, Values | Pending] = {}
         self.tested: dict[str, NDArray[Any]] = {}
         self.counts: dict[str, NDArray[np.int64]] = {}
         self.remaining: dict[str, int] = {}
+
+    def part(self, values: Mapping[str, Values]) -> Chunk:
+        """The same chunk for some of its images, with these values; spikes are counted together."""
+        found = copy.copy(self)
+        found.values, found.tested = dict(values), {}
+        return found
 
     def forget(self, node: Node) -> None:
         """Drop values whose last reader was ``node``."""
@@ -150,34 +161,6 @@ def readers_of(nodes: Sequence[Node]) -> dict[str, int]:
             readers[name] += 1
     readers[nodes[-1].name] += 1
     return readers
-
-
-def step_bytes(network: SpikingNetwork) -> int:
-    """The most bytes that the values of one image and step take at a time: spikes 1, all others 4 bytes for a unit.
-
-    Currents of a convolution that only neurons read are not stored.
-    """
-    remaining, size = readers_of(network.nodes), {INPUT: 4}
-    held = {INPUT: 4 * math.prod(network.input_shape)}
-    most = 0
-    for node in network.nodes:
-        readers = [other for other in network.nodes if node.name in other.sources]
-        match node:
-            case Neurons():
-                size[node.name] = 1
-            case Pool() | Gate() | Flatten():
-                size[node.name] = size[node.source]
-            case Synapses() if not node.dense and len(readers) == 1 and isinstance(readers[0], Neurons):
-                size[node.name] = 0
-            case _:
-                size[node.name] = 4
-        held[node.name] = size[node.name] * math.prod(network.shapes[node.name])
-        most = max(most, sum(held.values()))
-        for name in node.sources:
-            remaining[name] -= 1
-            if remaining[name] == 0:
-                held.pop(name)
-    return most
 
 
 @dataclasses.dataclass(frozen=True)
