@@ -132,7 +132,8 @@ def _calibrated(
         network, moved, notes = calibrated(network, converted.network, how, x, **run)
         return network, moved, None, notes
     first = CalibrateWeights()
-    some = x[:: max(1, len(x) // first.images)]
+    count = min(first.images, len(x))
+    some = x[torch.arange(count) * len(x) // count]
     network, moved, notes = calibrated(network, converted.network, first, some, **run)
     whole = recipe.precision == "int8"
     network, taught = distilled(network, converted.network, how, x, **run, whole=whole, progress=progress)
