@@ -369,3 +369,12 @@ def test_inputs_far_beyond_those_of_calibration_are_told():
 def test_distillation_sees_fewer_images_in_more_steps_unless_told_how_many():
     assert [CalibrateDistill().rows(steps) for steps in (1, 4, 8, 16, 64)] == [3000, 3000, 1500, 750, 600]
     assert CalibrateDistill(images=5000).rows(64) == 5000
+
+
+@pytest.mark.parametrize(("rows", "first"), [(700, 512), (100, 100)])
+def test_the_calibration_before_a_distillation_sees_its_own_number_of_rows(rows, first):
+    made = prepare(subject(), recipe(neuron=IF(signed=True), balance=Mse(), calibrate=CalibrateDistill(images=rows)))
+    assert made.calibration is not None
+    assert made.distillation is not None
+    assert made.calibration.images == first
+    assert made.distillation.images + made.distillation.held == rows

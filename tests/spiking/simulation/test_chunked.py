@@ -477,10 +477,16 @@ def _networks(draw):
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
-@given(found=_networks(), images=st.integers(1, 3), path=st.sampled_from(PATHS))
-def test_random_networks(found, images, path):
+@given(found=_networks(), images=st.integers(1, 3), path=st.sampled_from(PATHS), data=st.data())
+def test_random_networks(found, images, path, data):
     x, reference = inputs(found, images)[:images], SpikeRecorder(inputs=True)
-    found.run(x, 11, path="steps", precision="float64", observers=[reference])
+    expected = found.run(x, 11, path="steps", precision="float64", observers=[reference])
+    with pytest.MonkeyPatch.context() as patch:
+        cut = data.draw(st.sampled_from([0, *_cuts(found)]))
+        patch.setattr(chunked, "stages_of", lambda *_: Stages(2, cut, 1))
+        got = found.run(x, 11, path=path, precision="float64")
+    assert got.spikes() == expected.spikes()
+    assert np.array_equal(got.scores, expected.scores)
     for precision in ("float64", "float32"):
         kept = SpikeRecorder(inputs=True)
         found.run(x, 11, path=path, precision=precision, observers=[kept])
