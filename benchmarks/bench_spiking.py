@@ -98,8 +98,7 @@ def ours(
 ) -> Outcome:
     """Our engine on given spikes (T, B, 3, 32, 32)."""
     network = _network(tuple(weights), tuple(thresholds), precision, reset, leak)
-    trains = spikes.to(torch.int8).transpose(0, 1).contiguous().numpy()
-    return outcome_of(simulate_trains(network, trains, precision=precision))
+    return outcome_of(simulate_trains(network, spikes.transpose(0, 1).numpy(), precision=precision))
 
 
 def ours_streamed(
@@ -218,8 +217,7 @@ def memory(names: Sequence[str], given: Work) -> dict[str, Peak]:
 
 def run_file(file: str, steps: int, batch: int) -> None:
     """Ours on a network in 8 bits that is read from its file."""
-    spikes = input_spikes(steps, batch)
-    trains = spikes.to(torch.int8).transpose(0, 1).contiguous().numpy()
+    trains = input_spikes(steps, batch).transpose(0, 1).numpy()
     outcome_of(simulate_trains(load_spiking(file), trains, precision="int8"))
 
 

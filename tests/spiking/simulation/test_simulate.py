@@ -201,6 +201,20 @@ def test_options_that_are_refused(options, error, message):
         simulate(found, inputs(found), 4, **options)
 
 
+@pytest.mark.parametrize("path", ["auto", "steps"])
+def test_trains_of_any_type_and_order_in_memory_run_alike(path):
+    found = network("conv")
+    trains = np.random.default_rng(0).integers(-1, 2, (3, 19, *found.input_shape)).astype(np.int8)
+    expected = simulate_trains(found, trains, path=path)
+    by_steps = np.ascontiguousarray(trains.swapaxes(0, 1)).swapaxes(0, 1)
+    for other in (by_steps, by_steps.astype(np.float32), trains.astype(np.float64), trains.astype(np.int64)):
+        got = simulate_trains(found, other, path=path)
+        assert np.array_equal(got.scores, expected.scores)
+        assert got.spikes() == expected.spikes()
+    plain = simulate_trains(found, trains != 0, path=path)
+    assert np.array_equal(plain.scores, simulate_trains(found, abs(trains), path=path).scores)
+
+
 @pytest.mark.parametrize(
     ("trains", "message"),
     [
@@ -208,6 +222,7 @@ def test_options_that_are_refused(options, error, message):
         (np.zeros((0, 5, 127), np.int8), "spike trains are"),
         (np.zeros((5, 127), np.int8), "spike trains are"),
         (np.full((1, 5, 127), 2, np.int8), "made of −1, 0 and \\+1 only"),
+        (np.full((1, 5, 127), -128, np.int8), "made of −1, 0 and \\+1 only"),
         (np.full((1, 5, 127), 0.5), "made of −1, 0 and \\+1 only"),
         (np.full((1, 5, 127), np.nan), "made of −1, 0 and \\+1 only"),
     ],

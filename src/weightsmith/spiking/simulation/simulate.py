@@ -141,7 +141,7 @@ def _spread(work: _Part, blocks: Sequence[tuple[Tensor, int]], progress: StepCal
 
 def simulate_trains(
     network: SpikingNetwork,
-    trains: NDArray[np.int8],
+    trains: NDArray[Any],
     *,
     precision: Precision = "float32",
     early: Margin | None = None,
@@ -149,13 +149,14 @@ def simulate_trains(
     device: str = "cpu",
     path: Path = "auto",
 ) -> Responses:
-    """Run ``network`` on given spikes −1, 0, +1 of shape (images, steps, …)."""
+    """Run ``network`` on given spikes −1, 0, +1 of shape (images, steps, …), of any type; they are not copied."""
     if trains.ndim < 3 or trains.shape[2:] != network.input_shape or len(trains) == 0:
         raise DataMismatch(f"spike trains are (images, steps, *{network.input_shape}), not {trains.shape}")
-    if not (np.abs(trains) <= 1).all() or (trains.dtype.kind == "f" and (trains % 1).any()):
+    whole = trains.dtype.kind in "biu"
+    if not all(((part >= -1) & (part <= 1)).all() and (whole or not (part % 1).any()) for part in trains):
         raise DataMismatch("spike trains are made of −1, 0 and +1 only")
     _check_memory(network, trains.shape[1])
-    given = Trains(np.ascontiguousarray(trains, np.int8))
+    given = Trains(trains)
     length = check_int("steps", trains.shape[1])
     return _run(network, given, length, precision=precision, early=early, observers=observers, device=device, path=path)
 

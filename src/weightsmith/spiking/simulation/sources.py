@@ -61,9 +61,9 @@ class Draws:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trains:
-    """Given spikes: (images, steps, …) of −1, 0, +1."""
+    """Given spikes: (images, steps, …) of −1, 0, +1, of any type and in any order in memory."""
 
-    spikes: NDArray[np.int8]
+    spikes: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.spikes)
@@ -73,7 +73,7 @@ class Trains:
         rows = (
             images.numpy() if isinstance(images, Tensor) else images
         )  # NumPy would read a one-element tensor as a number
-        return torch.from_numpy(self.spikes[rows, step]).float()
+        return torch.from_numpy(self.spikes[rows, step].astype(np.float32))
 
 
 Source = Currents | Draws | Trains
