@@ -3,7 +3,8 @@
 ``vgg5_fc512`` on CIFAR-10, 75 steps, the default grid of ``ws.spike_sweep`` (5 leaks, 2 resets, 4 threshold factors,
 each without and with 5 smoothings), on the same training images with the same spikes. SpikingJelly runs 4 of the
 settings to the end, single-step, its fastest way here; the time of 240 is extrapolated. Only choosing is timed, in CPU
-seconds of one thread; balancing, mean membranes and testing are left out on both sides.
+seconds of one thread; balancing, mean membranes and testing are left out on both sides. Grids do not grow here
+(``widen=0``), so that there are 240 settings.
 
     python -m benchmarks.spiking_sweep
 """
@@ -76,7 +77,7 @@ def _swept(network: torch.nn.Module, data: Any, images: int, race: str | None) -
     SweepWork.choose = timed  # type: ignore[method-assign,assignment]
     try:
         result = ws.spike_sweep(
-            network, data, steps=_STEPS, rows=images, test_rows=8, race=race, balance="max-current:128,50"
+            network, data, steps=_STEPS, rows=images, test_rows=8, race=race, balance="max-current:128,50", widen=0
         )
     finally:
         SweepWork.choose = choose  # type: ignore[method-assign]

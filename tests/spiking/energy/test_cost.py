@@ -229,7 +229,7 @@ def test_an_early_exit_saves_what_is_not_run():
     cost = spike_cost(network, early, counts)
     assert cost.run[-1] == pytest.approx(early.ended.mean())
     first, same = cost.layers[0], cost.layers[2]
-    assert first.basis == "estimate"
+    assert cost.basis == "counted"
     assert first.spikes == pytest.approx(early.inputs_per_step.sum() / 40)
     assert same.accumulates[-1] == pytest.approx(early.spikes()["relu1"] / 40)  # one accumulate for each true spike
     assert cost.energy < spike_cost(network, full, all_counts).energy

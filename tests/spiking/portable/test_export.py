@@ -12,6 +12,7 @@ from tests.spiking.networks import NEURONS, SIGNED
 from weightsmith.core.errors import UsageError
 from weightsmith.data.normalise import Normalisation
 from weightsmith.networks.card import Card
+from weightsmith.spiking.conversion.quantise import quantised
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Pool, Scale, Synapses
 from weightsmith.spiking.network import SpikingNetwork
@@ -42,7 +43,7 @@ def _network(neuron, encode, *, gate=False):
     return SpikingNetwork(nodes, (2, 6, 6), neuron, encode, card)
 
 
-@pytest.mark.parametrize(
+_CASES = pytest.mark.parametrize(
     ("neuron", "encode"),
     [
         *((neuron, Constant()) for neuron in (*NEURONS, SIGNED, Graded(3), Graded(6))),
@@ -51,6 +52,18 @@ def _network(neuron, encode, *, gate=False):
     ],
     ids=str,
 )
+
+
+@_CASES
+def test_the_module_of_a_network_in_8_bits_gives_every_spike_too(tmp_path, neuron, encode):
+    found = quantised(_network(neuron, encode))
+    assert any(node.weight.dtype == torch.int8 for node in found.synapses)
+    written = export_torch(found, tmp_path / "net.py", steps=6)
+    assert written.differ == 0
+    assert all(each.ours == each.theirs > 0 for each in written.populations)
+
+
+@_CASES
 def test_the_module_gives_every_spike_of_the_engine(tmp_path, neuron, encode):
     found = export_torch(_network(neuron, encode), tmp_path / "net.py", steps=6)
     assert found.differ == 0

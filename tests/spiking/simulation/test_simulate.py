@@ -13,6 +13,7 @@ from weightsmith.networks.card import Card
 from weightsmith.spiking.encoding import Constant, Poisson
 from weightsmith.spiking.files import load_spiking, save_spiking
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Pool, Synapses
+from weightsmith.spiking.monitors.unit_counts import UnitCounts
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import IF, LIF
 from weightsmith.spiking.simulation import chunked
@@ -199,6 +200,20 @@ def test_options_that_are_refused(options, error, message):
     found = network("mlp")
     with pytest.raises(error, match=message):
         simulate(found, inputs(found), 4, **options)
+
+
+@pytest.mark.parametrize("path", ["auto", "events", "dense", "steps"])
+@pytest.mark.parametrize(("kind", "errors"), [("mlp", 2.0), ("conv", 2.0), ("gates", 12.0)])
+def test_observers_see_no_step_after_the_end_of_an_image(kind, errors, path):
+    found = network(kind)
+    recorder, counts = SpikeRecorder(), UnitCounts(found)
+    got = found.run(inputs(found, 9), 40, early=Margin(errors, least=2), path=path, observers=[recorder, counts])
+    assert 2 <= got.ended.min() < got.ended.max()
+    for name, train in recorder.trains.items():
+        for image, end in enumerate(got.ended):
+            assert not train[image, end:].any()
+        assert np.array_equal((train != 0).sum(axis=(1, 2, 3)), got.spikes_per_image[name])
+        assert np.array_equal(counts.fired(name, 40), got.spikes_per_step[name])
 
 
 @pytest.mark.parametrize("path", ["auto", "steps"])

@@ -67,9 +67,8 @@ def spike_cost(
 ) -> SpikeCost:
     """The cost of the run that gave ``responses`` and ``counts``; ``precision`` is the precision of the run.
 
-    Every spike is counted with the reach of its own unit. Two things are estimates and marked as such: the spikes that
-    pass a gate which does not read a population (all are counted), and runs with an early exit, where observers see
-    some steps that the run then discards: the spikes are exact, but their mean reach is that of the steps seen.
+    Every spike is counted with the reach of its own unit. Spikes that pass a gate which does not read a population are
+    an estimate (all are counted), and marked as such.
     """
     if counts.network is not network:
         raise UsageError("the unit counts belong to another network; pass a UnitCounts of this network to the run")
@@ -146,12 +145,8 @@ def _layer(
 def _counted(landing: Landing, root: str, responses: Responses, counts: UnitCounts) -> _Arrived:
     if not counts.saw(root):
         return _estimated(landing, root, responses)
-    population = counts.population_of(root)
-    seen = counts.fired(population, responses.steps)
-    true = _spikes(responses, population)
-    share: NDArray[np.float64] = true / np.maximum(seen, 1)  # 1 except in steps that were discarded
     fired, landed = counts.fired(root, responses.steps), counts.landed(landing.name, root, responses.steps)
-    return _Arrived(share * fired, share * landed, bool((true == seen).all()) and not landing.bound)
+    return _Arrived(fired.astype(np.float64), landed.astype(np.float64), exact=not landing.bound)
 
 
 def _estimated(landing: Landing, root: str, responses: Responses) -> _Arrived:
@@ -168,13 +163,10 @@ def _spikes(responses: Responses, root: str) -> NDArray[np.int64]:
 
 
 def _check_same_run(responses: Responses, counts: UnitCounts) -> None:
-    early = bool((responses.ended < responses.steps).any())
     for name in (*responses.spikes_per_step, *([INPUT] if counts.saw(INPUT) else [])):
         true = _spikes(responses, name)
         seen = counts.fired(name, responses.steps) if counts.saw(name) else np.zeros(responses.steps, np.int64)
-        # With an early exit, observers see images until the end of a part of the run, even after their answer.
-        same = bool((true <= seen).all()) if early else np.array_equal(true, seen)
-        if counts.images != responses.images or not same:
+        if counts.images != responses.images or not np.array_equal(true, seen):
             raise DataMismatch(
                 f"the unit counts are not those of this run ({name} sent {int(true.sum())} spikes for "
                 f"{responses.images} images, {int(seen.sum())} for {counts.images} were counted); use a new "

@@ -31,6 +31,7 @@ class SpikingModule(nn.Module):
         with safe_open(str(file), framework="pt") as weights:
             facts = json.loads(weights.metadata()["weightsmith"])
             tensors = {name: weights.get_tensor(name) for name in weights.keys()}  # noqa: SIM118  # no mapping
+        tensors = {name: value.float() if value.dtype == torch.int8 else value for name, value in tensors.items()}
         self.nodes: list[dict[str, Any]] = facts["nodes"]
         self.neuron, self.shape, self.step = facts["neuron"], facts["input_shape"], facts["encode"].get("step")
         self.mean, self.std = (facts["card"]["normalisation"][part] for part in ("mean", "std"))

@@ -46,7 +46,8 @@ class ChunkEngine:
     """Runs blocks of images chunk by chunk on the CPU, on one thread; :meth:`begin` resets the state.
 
     ``shared`` may be set to the name of the first synapses and their currents for all steps of a block, computed by
-    another engine (:meth:`currents`): networks that differ only in neurons and thresholds share these.
+    another engine (:meth:`currents`): networks that differ only in neurons and thresholds share these. ``chunk`` is the
+    most steps of a chunk (None: 40).
     """
 
     def __init__(
@@ -56,6 +57,8 @@ class ChunkEngine:
         precision: Precision,
         steps: int,
         path: Route | Literal["auto"] = "auto",
+        *,
+        chunk: int | None = None,
     ) -> None:
         self._network, self._source = network, source
         self._kinds = kinds_of(network, precision, steps)
@@ -74,7 +77,7 @@ class ChunkEngine:
         self._membranes: dict[str, NDArray[Any]] = {}
         self._sent: dict[str, NDArray[Any]] = {}
         self._counts: dict[str, NDArray[Any]] = {}
-        self.chunk = min(_CHUNK, steps)
+        self.chunk = min(chunk or _CHUNK, steps)
         self._stages = stages_of(network, len(source), self.chunk, _BUDGET)
         self.block = self._stages.block
 

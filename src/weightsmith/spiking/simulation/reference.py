@@ -212,9 +212,12 @@ _BLOCK, _CHUNK = 64, 16
 class StepEngine:
     """Chunks of a run, computed by a :class:`Stepper`; integers (int8) are exact in float64."""
 
-    block, chunk = _BLOCK, _CHUNK
+    block = _BLOCK
 
-    def __init__(self, network: SpikingNetwork, source: Source, precision: Precision, device: str) -> None:
+    def __init__(
+        self, network: SpikingNetwork, source: Source, precision: Precision, device: str, *, chunk: int | None = None
+    ) -> None:
+        self.chunk = chunk or _CHUNK
         try:
             target = torch.device(device)
         except RuntimeError as error:

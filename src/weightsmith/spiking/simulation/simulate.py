@@ -99,8 +99,9 @@ def simulate(
     }
     source = source_of(network, x, check_int("seed", seed, least=0), start)
     counting = [observer for observer in observers if isinstance(observer, Counting)]
+    chunk = _chunk(early, observers)
     if is_spread() and len(counting) == len(observers) and device == "cpu" and path != "steps":
-        block = _engine(network, source, length, precision=precision, device=device, path=path).block
+        block = _engine(network, source, length, precision=precision, device=device, path=path, chunk=chunk).block
         if block < len(x):
             work = _Part(network, length, seed, tuple(counting), how)
             return _spread(work, [(x[at : at + block], start + at) for at in range(0, len(x), block)], progress)
@@ -198,7 +199,8 @@ def _run(
         what = f"settle={settle}" if settle else f"early={early}"
         raise UsageError(f"{network.neuron} sends most in its first step, and later steps correct it; leave out {what}")
     tally = Tally(len(source), steps, network.classes, units, early, settle=settle)
-    engine = _engine(network, source, steps, precision=precision, device=device, path=path)
+    chunk = _chunk(early, observers)
+    engine = _engine(network, source, steps, precision=precision, device=device, path=path, chunk=chunk)
     with pinned_threads(1):
         for start in range(0, len(source), engine.block):
             run_block(engine, np.arange(start, min(start + engine.block, len(source))), steps, tally, observers)
@@ -235,13 +237,25 @@ def check_device(device: str) -> None:
         raise UsageError(f"device {device!r} cannot be used here ({str(error).splitlines()[0]})") from error
 
 
+def _chunk(early: object, observers: Sequence[Observer]) -> int | None:
+    """One step at a time where observers would otherwise see steps of images that have ended."""
+    return 1 if early is not None and observers else None
+
+
 def _engine(
-    network: SpikingNetwork, source: Source, steps: int, *, precision: Precision, device: str, path: Path
+    network: SpikingNetwork,
+    source: Source,
+    steps: int,
+    *,
+    precision: Precision,
+    device: str,
+    path: Path,
+    chunk: int | None,
 ) -> Engine:
     if path == "steps" or torch.device(device).type != "cpu":
         from weightsmith.spiking.simulation.reference import StepEngine
 
-        return StepEngine(network, source, precision, device)
+        return StepEngine(network, source, precision, device, chunk=chunk)
     from weightsmith.spiking.simulation.chunked import ChunkEngine
 
-    return ChunkEngine(network, source, precision, steps, path)
+    return ChunkEngine(network, source, precision, steps, path, chunk=chunk)
