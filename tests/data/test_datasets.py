@@ -41,6 +41,12 @@ def test_digits_need_nothing(no_data):
     assert data.digest() == load("digits").digest()
 
 
+@pytest.mark.parametrize("given", [(torch.zeros(3, 2), torch.zeros(3)), {}, None])
+def test_what_is_no_name_or_path_goes_to_the_verbs_as_it_is(given):
+    with pytest.raises(UsageError, match=r"arrays \(x, y\), Datasets and Data go to train"):
+        load(given)
+
+
 def test_folders_in_order(files, tmp_path, monkeypatch, own_cache):
     """The path given, then WEIGHTSMITH_DATA, then the cache: distinguished by their first training label."""
     for number, name in enumerate(("given", "env/fashion-mnist", "own-cache/data/fashion-mnist")):

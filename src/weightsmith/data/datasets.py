@@ -70,6 +70,11 @@ def load(
     :class:`Parquet`, whose rows are all ``train`` unless they are divided.
     """
     _check_splits(splits)
+    if not isinstance(name, str | Path | Source):
+        raise UsageError(
+            f"a data set is loaded by its name, a path or a Table or Folder, not {type(name).__name__}; arrays (x, y), "
+            "Datasets and Data go to train, spike and the other verbs as they are"
+        )
     source = source_of(name, path, options)
     if source is not None:
         return _own(source, splits)

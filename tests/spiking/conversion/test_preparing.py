@@ -378,3 +378,21 @@ def test_the_calibration_before_a_distillation_sees_its_own_number_of_rows(rows,
     assert made.distillation is not None
     assert made.calibration.images == first
     assert made.distillation.images + made.distillation.held == rows
+
+
+def test_few_training_rows_are_told():
+    train = subject().train
+    few = dataclasses.replace(subject(), train=dataclasses.replace(train, x=train.x[:3], y=train.y[:3]))
+    assert "thresholds were found on few training rows (3); give some hundreds" in prepare(few, recipe()).notes
+    assert not any("few training rows" in note for note in prepare(subject(), recipe()).notes)
+
+
+@pytest.mark.parametrize(
+    ("images", "advice"), [(40, "more rows (distill:images=…), or a lower rate"), (9000, "a lower")]
+)
+def test_a_distillation_that_did_not_help_advises_more_rows_only_if_there_are_more(images, advice):
+    how = CalibrateDistill(images=images, rate=0.9)
+    made = prepare(subject(), recipe(neuron=IF(signed=True), balance=Mse(), calibrate=how))
+    assert made.distillation is not None
+    assert not made.distillation.kept
+    assert f"its weights were not used; {advice}" in made.notes[-1]

@@ -93,6 +93,8 @@ def prepare(subject: Subject, recipe: ConversionSettings, progress: StepCallback
         converted, recipe.balance, subject.train.x, steps=recipe.steps, seed=recipe.seed, progress=progress
     )
     network, notes, report, moved, taught = found.network, list(found.notes), None, None, None
+    if len(subject.train) < _FEW:
+        notes.append(f"thresholds were found on few training rows ({len(subject.train)}); give some hundreds")
     if recipe.calibrate is not None:
         how = recipe.calibrate
         images = how.rows(recipe.steps) if isinstance(how, CalibrateDistill) else how.images
@@ -138,9 +140,10 @@ def _calibrated(
     whole = recipe.precision == "int8"
     network, taught = distilled(network, converted.network, how, x, **run, whole=whole, progress=progress)
     if not taught.kept:
+        more = "more rows (distill:images=…), or " if len(x) == how.rows(recipe.steps) else ""
         notes += (
-            "distillation did not bring held-back rows nearer to the network: its weights were not used; more rows "
-            f"(distill:images=…), or a lower rate than {taught.rate:.2g}, may help",
+            "distillation did not bring held-back rows nearer to the network: its weights were not used; "
+            f"{more}a lower rate than {taught.rate:.2g} may help",
         )
     return network, moved, taught, notes
 
@@ -210,7 +213,7 @@ def calibration_rows(total: int, images: int, seed: int) -> Tensor:
     return torch.from_numpy(np.sort(stream(seed, "calibration").choice(total, images, replace=False)))
 
 
-_FAR, _MANY = 0.25, 0.01
+_FAR, _MANY, _FEW = 0.25, 0.01, 32
 
 
 def range_notes(calibrated_on: Tensor, x: Tensor) -> tuple[str, ...]:

@@ -101,7 +101,9 @@ def units_of(network: SpikingNetwork) -> dict[str, Tensor]:
             )
     last = nodes[network.nodes[-1].name]
     if not isinstance(last, Synapses):
-        raise UsageError(f"{last.name}: int8 needs a layer of weights at the end, not {type(last).__name__}")
+        raise UsageError(
+            f"{last.name}: int8 needs a layer of weights at the end, not {type(last).__name__}; run it in float32"
+        )
     units[last.name] = _unit([last], shares)
     _check_readers(network, {*rounded, last.name}, floating)
     return units
@@ -114,11 +116,13 @@ def _check_readers(network: SpikingNetwork, rounded: set[str], floating: set[str
         if node.name in floating or not isinstance(node, Synapses | Scale | Add):
             continue
         if not isinstance(node, Add) and node.name not in rounded:
-            raise UsageError(
-                f"{node.name}: its values reach other weights before any neuron, which int8 cannot represent"
-            )
+            raise _refused(node.name, "its values reach other weights before any neuron")
         if readers[node.name] > 1:
-            raise UsageError(f"{node.name}: several nodes read its values, which int8 cannot represent")
+            raise _refused(node.name, "several nodes read its values")
+
+
+def _refused(name: str, why: str) -> UsageError:
+    return UsageError(f"{name}: {why}, which int8 cannot represent; run it in float32")
 
 
 def check_quantised(network: SpikingNetwork) -> None:
@@ -126,7 +130,7 @@ def check_quantised(network: SpikingNetwork) -> None:
     floating = floating_nodes(network)
     for node in network.nodes:
         if isinstance(node, Pool) and node.average and node.name not in floating:
-            raise UsageError(f"{node.name}: int8 runs need sums in place of averages: run quantised(network)")
+            raise UsageError(f"{node.name}: int8 runs need sums in place of averages: convert with precision='int8'")
     for node in network.synapses:
         written = writes(node.weight)
         if _WHOLE.get(node) == written or node.name in floating:
@@ -135,7 +139,7 @@ def check_quantised(network: SpikingNetwork) -> None:
             torch.equal(part, part.round()) for part in torch.split(node.weight, _ROWS)
         )
         if not whole or max(map(abs, map(int, node.weight.aminmax()))) > LARGEST:
-            raise UsageError(f"{node.name}: int8 runs need weights of 8 bits: run quantised(network)")
+            raise UsageError(f"{node.name}: int8 runs need weights of 8 bits: convert with precision='int8'")
         _WHOLE[node] = written
 
 
@@ -153,7 +157,7 @@ def _shares(network: SpikingNetwork) -> dict[str, float]:
                 worth[node.name] = share
             case _:
                 if any(worth[name] != 1 for name in node.sources):
-                    raise UsageError(f"{node.name}: it reads an average without weights, which int8 cannot represent")
+                    raise _refused(node.name, "it reads an average without weights")
                 worth[node.name] = 1.0
     return worth
 
@@ -176,7 +180,7 @@ def _branches(nodes: dict[str, Node], name: str, population: str) -> list[Synaps
         return [node]
     if isinstance(node, Add):
         return [branch for source in node.sources for branch in _branches(nodes, source, population)]
-    raise UsageError(f"{population}: {name} leads into it without weights, which int8 cannot represent")
+    raise _refused(population, f"{name} leads into it without weights")
 
 
 def _unit(branches: list[Synapses | Scale], shares: Mapping[str, float]) -> Tensor:
