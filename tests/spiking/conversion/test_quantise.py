@@ -281,7 +281,7 @@ def test_an_average_without_weights_behind_it():
 
 def test_runs_of_what_is_not_quantised_are_refused():
     found = network("mlp")
-    with pytest.raises(UsageError, match=r"one: int8 runs need weights of 8 bits: run quantised\(network\)"):
+    with pytest.raises(UsageError, match=r"one: int8 runs need weights of 8 bits: convert with precision='int8'"):
         found.run(inputs(found), 3, precision="int8")
     check_quantised(quantised(found))
     large = quantised(found).replaced([dataclasses.replace(found.node("two"), weight=torch.full((100, 17), 128.0))])
