@@ -315,8 +315,11 @@ def test_the_choice_of_paths(monkeypatch):
     assert network("groups").run(inputs(network("groups")), 3, path="events").paths["conv1"] == "dense"
 
 
-def test_currents_shared_by_networks_with_other_neurons():
-    """What several settings have in common is computed once and handed to the engine of each."""
+@pytest.mark.parametrize("chunk", [8, 40])
+def test_currents_shared_by_networks_with_other_neurons(monkeypatch, chunk):
+    """What several settings have in common is computed once and handed to the engine of each, wherever it is cut."""
+    monkeypatch.undo()
+    monkeypatch.setattr(chunked, "_CHUNK", chunk)
     for kind, encode in (("conv", Poisson()), ("mlp", Poisson()), ("conv", Constant())):
         plain = network(kind, IF(), encode)
         x, first = inputs(plain, 4), plain.synapses[0].name
@@ -324,15 +327,19 @@ def test_currents_shared_by_networks_with_other_neurons():
         engine = ChunkEngine(plain, source, "float64", STEPS)
         engine.begin(rows)
         currents = engine.currents(first, STEPS)
-        assert currents.shape[1] == (STEPS if isinstance(encode, Poisson) else 1)
+        lengths = [min(chunk, STEPS - step) for step in range(0, STEPS, chunk)]
+        assert [part.shape[1] for part in currents] == (lengths if isinstance(encode, Poisson) else [1])
         other = plain.with_neuron(LIF(0.9, reset="hard")).with_factor(0.75)
-        sharing = ChunkEngine(other, source, "float64", STEPS)
-        sharing.shared = first, currents
-        tally = Tally(4, STEPS, other.classes, {}, None)
-        run_block(sharing, rows, STEPS, tally)
-        reference = other.run(x, STEPS, seed=3, precision="float64", path="steps")
-        assert np.array_equal(tally.responses({}).answers, reference.answers)
-        assert np.array_equal(tally.responses({}).scores, reference.scores)
+        reference = other.run(x, STEPS, early=Margin(2.0, least=2), seed=3, precision="float64", path="steps")
+        assert len(set(reference.ended.tolist())) > 1
+        for cut in (0, *_cuts(other)):
+            monkeypatch.setattr(chunked, "stages_of", lambda *_, cut=cut: Stages(4, cut, 3))
+            sharing = ChunkEngine(other, source, "float64", STEPS)
+            sharing.shared = first, currents
+            tally = Tally(4, STEPS, other.classes, {}, Margin(2.0, least=2))
+            run_block(sharing, rows, STEPS, tally)
+            assert np.array_equal(tally.responses({}).answers, reference.answers)
+            assert np.array_equal(tally.responses({}).scores, reference.scores)
 
 
 @pytest.mark.parametrize(

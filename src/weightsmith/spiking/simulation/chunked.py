@@ -45,7 +45,7 @@ _NONE: NDArray[Any] = np.empty(0, np.float32)
 class ChunkEngine:
     """Runs blocks of images chunk by chunk on the CPU, on one thread; :meth:`begin` resets the state.
 
-    ``shared`` may be set to the name of the first synapses and their currents for all steps of a block, computed by
+    ``shared`` may be set to the name of the first synapses and their currents in each chunk of a block, computed by
     another engine (:meth:`currents`): networks that differ only in neurons and thresholds share these. ``chunk`` is the
     most steps of a chunk (None: 40).
     """
@@ -72,7 +72,7 @@ class ChunkEngine:
             node.name: NeuronRows.of(node, network, self._kinds[node.name]) for node in network.populations
         }
         self._paths: dict[str, set[str]] = {}
-        self.shared: tuple[str, NDArray[Any]] | None = None
+        self.shared: tuple[str, list[NDArray[Any]]] | None = None
         self._images, self._rows = np.empty(0, np.int64), slice(None)
         self._membranes: dict[str, NDArray[Any]] = {}
         self._sent: dict[str, NDArray[Any]] = {}
@@ -99,7 +99,7 @@ class ChunkEngine:
             self._sent = {name: value[going] for name, value in self._sent.items()}
         self._counts = {name: value[going] for name, value in self._counts.items()}
         if self.shared is not None:
-            self.shared = self.shared[0], self.shared[1][going]
+            self.shared = self.shared[0], [currents[going] for currents in self.shared[1]]
 
     def paths(self) -> dict[str, str]:
         """How each layer was computed: events, dense, once (constant input), or several of these."""
@@ -112,9 +112,8 @@ class ChunkEngine:
         chunk, given = Chunk(step, count, observers), {}
         if self.shared is not None:
             name, currents = self.shared
-            constant = currents.shape[1] == 1
-            now = currents if constant else np.ascontiguousarray(currents[:, step : step + count])
-            given[name] = Values(now, constant=constant)
+            now = currents[step // self.chunk if len(currents) > 1 else 0]
+            given[name] = Values(now, constant=now.shape[1] == 1)
         for nodes, several in self._parts(observers):
             given = {nodes[-1].name: self._through(nodes, several, given, chunk)}
         [(name, last)] = given.items()
@@ -127,12 +126,10 @@ class ChunkEngine:
         Observers see all images of the block together.
         """
         nodes, cut, images = self._network.nodes, self._stages.front, len(self._images)
-        if self.shared is not None:
-            names = [node.name for node in nodes]
-            return [(nodes[names.index(self.shared[0]) :], images)]
-        if cut == 0 or observers:
-            return [(nodes, images)]
-        return [(nodes[:cut], self._stages.several), (nodes[cut:], images)]
+        begin = 0 if self.shared is None else [node.name for node in nodes].index(self.shared[0])
+        if cut <= begin + 1 or observers:
+            return [(nodes[begin:], images)]
+        return [(nodes[begin:cut], self._stages.several), (nodes[cut:], images)]
 
     def _through(self, nodes: Sequence[Node], several: int, given: Mapping[str, Values], chunk: Chunk) -> Values:
         """The values of the last of these nodes for the images of the block, ``several`` at a time."""
@@ -184,20 +181,17 @@ class ChunkEngine:
                 chunk.values[node.name] = self._value(node, chunk)
         return self._known(name, chunk)
 
-    def currents(self, name: str, steps: int) -> NDArray[Any]:
-        """The currents (images, steps, positions, channels) of the synapses ``name``, without neurons before them.
+    def currents(self, name: str, steps: int) -> list[NDArray[Any]]:
+        """The currents (images, steps, positions, channels) of the synapses ``name`` in each chunk, without neurons.
 
-        Constant currents have one step, which holds for all.
+        Constant currents are one part of one step, which holds for all.
         """
-        found = np.empty(0)
+        found = []
         for step in range(0, steps, self.chunk):
             values = self.compute(name, step, min(self.chunk, steps - step), {})
-            part = values.floats(self._kinds[name])
+            found.append(values.floats(self._kinds[name]))
             if values.constant:
-                return part
-            if step == 0:
-                found = np.empty((len(part), steps, *part.shape[2:]), part.dtype)
-            found[:, step : step + part.shape[1]] = part
+                break
         return found
 
     def _entering(self, step: int, count: int) -> Values:

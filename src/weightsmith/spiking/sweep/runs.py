@@ -66,7 +66,7 @@ class SharedBlock:
         self._source = source_of(network, x, recipe.seed, first)
         self._rows = np.arange(len(x))
         self._network, self._first = network, first_synapses
-        self._shared: tuple[str, NDArray[Any]] | None = None
+        self._shared: tuple[str, list[NDArray[Any]]] | None = None
 
     def answers(self, network: SpikingNetwork) -> NDArray[np.int16]:
         """The answers (images, steps) of one of the networks."""
