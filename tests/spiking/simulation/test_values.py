@@ -9,6 +9,7 @@ from tests.spiking.networks import chain, levels, network
 
 from weightsmith.spiking.graph import INPUT, Flatten, Neurons, Synapses
 from weightsmith.spiking.neurons import LIF
+from weightsmith.spiking.simulation._kernels import list_events
 from weightsmith.spiking.simulation.values import NeuronRows, Values, span_of
 
 
@@ -47,6 +48,17 @@ def test_events_position_by_position(shape, seed, signed, most):
     assert starts.tolist() == begins
     assert images * steps * positions + 1 == len(starts)
     assert values.listed(across)[0] is starts
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+def test_lists_end_at_most_eight_places_behind_the_last_event(share):
+    spikes = (np.random.default_rng(0).random((50, 16)) < share).astype(np.uint8)
+    spikes[40:] = 0  # words without spikes behind the last event
+    total = int(spikes.sum())
+    codes, starts = np.full(total + 20, -1, np.int32), np.empty(51, np.int64)
+    assert list_events(spikes.reshape(-1), 16, 50, 16, starts, codes) == total
+    assert (codes[total + 8 :] == -1).all()
+    assert codes[:total].tolist() == np.flatnonzero(spikes).tolist()
 
 
 @settings(deadline=None, max_examples=60)

@@ -15,12 +15,32 @@ from numba import njit
 
 from weightsmith.spiking.simulation import _firing, _rows
 
-__all__ = ["convolve", "count", "draw", "gate", "lay_out", "list_events", "list_parts", "pool", "project", "room"]
+__all__ = [
+    "GATHER",
+    "LOW_BITS",
+    "TOP",
+    "convolve",
+    "count",
+    "draw",
+    "gate",
+    "lay_out",
+    "list_events",
+    "list_parts",
+    "pool",
+    "project",
+    "room",
+]
 
 add_rows: Any = _rows.add_rows
 fire_row: Any = _firing.fire_row
+rule_of: Any = _firing.rule_of
 trailing_zeros: Any = _rows.trailing_zeros
 transpose: Any = _rows.transpose
+write_eight: Any = _rows.write_eight
+# Eight bytes 0 or 1 times GATHER have their bits in the highest byte; for each such byte, its bits and how many.
+LOW_BITS, GATHER, TOP = np.uint64(0x0101010101010101), np.uint64(0x0102040810204080), np.uint64(56)
+_BITS = np.array([([k for k in range(8) if byte >> k & 1] + 8 * [0])[:8] for byte in range(256)], np.int32)
+_COUNTS = np.array([byte.bit_count() for byte in range(256)], np.int64)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -76,10 +96,19 @@ def room(spikes: Any) -> int:
 
 @njit(cache=True, nogil=True, inline="always")
 def _list_row(spikes: Any, words: Any, at: int, channels: int, code: int, codes: Any, found: int) -> int:
-    """The events of ``channels`` values from ``at`` on: ``code`` + channel, n times for a count, + channels for −1."""
+    """The events of ``channels`` values from ``at`` on: ``code`` + channel, n times for a count, + channels for −1.
+
+    The eight places behind the last event may be written too.
+    """
     if channels % 8 == 0:
         for eight in words[at // 8 : (at + channels) // 8]:
             word = eight
+            if word & ~LOW_BITS == 0:  # spikes only: without a branch that the processor would have to guess
+                byte = np.int64((word * GATHER) >> TOP)
+                write_eight(codes, found, _BITS, byte, code)
+                found += _COUNTS[byte]
+                code += 8
+                continue
             while word != 0:
                 bits = trailing_zeros(word) & np.uint64(56)
                 value: Any = np.int8((word >> bits) & np.uint64(255))
@@ -189,40 +218,6 @@ def gate(spikes: Any, images: int, steps: int, sizes: Any, counts: Any, signed: 
                         out[at * channels + channel] = max(most, 0) - last if signed else passed
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _add(
-    sums: Any, at: int, table: Any, offset: int, codes: Any, ranges: Any, first: int, last: int, registers: int
-) -> None:  # fmt: skip
-    if registers == 16:
-        add_rows(sums, at, table, offset, codes, ranges, first, last, 16)
-    elif registers == 8:
-        add_rows(sums, at, table, offset, codes, ranges, first, last, 8)
-    elif registers == 4:
-        add_rows(sums, at, table, offset, codes, ranges, first, last, 4)
-    elif registers == 2:
-        add_rows(sums, at, table, offset, codes, ranges, first, last, 2)
-    else:
-        add_rows(sums, at, table, offset, codes, ranges, first, last, 1)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _gather(
-    sums: Any, at: int, table: Any, offset: int, codes: Any, ranges: Any, count: int, registers: int, most: int
-) -> None:  # fmt: skip
-    """sums[at:] += the rows of all events in ``count`` ranges, at most ``most`` at a time."""
-    total = 0
-    for number in range(count):
-        total += ranges[3 * number + 1] - ranges[3 * number]
-    if total <= most:
-        _add(sums, at, table, offset, codes, ranges, 0, count, registers)
-        return
-    for number in range(count):
-        end = ranges[3 * number + 1]
-        for begin in range(ranges[3 * number], end, most):
-            ranges[3 * number], ranges[3 * number + 1] = begin, min(begin + most, end)
-            _add(sums, at, table, offset, codes, ranges, number, number + 1, registers)
-
-
 @njit(cache=True, nogil=True)
 def convolve(
     starts: Any, codes: Any, table: Any, tiles: int, registers: int, most: int, bias: Any, images: int, steps: int,
@@ -240,7 +235,7 @@ def convolve(
         sizes[5], sizes[6], sizes[7], sizes[8], sizes[9], sizes[10], sizes[11], sizes[12],
     )  # fmt: skip
     tile = bias.shape[2]
-    fires = currents.size == 0
+    fires, rule = currents.size == 0, rule_of(sent, soft, delay)
     together = kx if dx == 1 else 1  # columns of the window whose events are one range
     positions = rows * columns
     period = 1 if len(thresholds) > 1 else 0
@@ -270,11 +265,12 @@ def convolve(
                                     found += 3
                         for k in range(tile):
                             sums[k] = bias[0, number, k]
-                        _gather(sums, 0, table, offset, codes, ranges, found // 3, registers, most)
+                        add_rows(sums, 0, table, offset, codes, ranges, found // 3, registers, most)
                         leaving = (image * steps + now) * positions + position
                         if fires:
                             fire_row(
-                                membranes, sent, at, sums, thresholds, leaks, of, number, soft, delay, spikes, leaving
+                                membranes, sent, (at * tiles + number) * tile, sums, 0, tile, thresholds, leaks,
+                                (of * tiles + number) * tile, spikes, (leaving * tiles + number) * tile, rule,
                             )  # fmt: skip
                         else:
                             for k in range(tile):
@@ -313,6 +309,6 @@ def project(
     for part in range(parts):
         for row in range(rows):
             ranges[0], ranges[1] = starts[part * rows + row], starts[part * rows + row + 1]
-            _gather(sums, row * tile, table, 0, codes, ranges, 1, registers, most)
+            add_rows(sums, row * tile, table, 0, codes, ranges, 1, registers, most)
     for row in range(rows):
         currents[row * outputs : (row + 1) * outputs] = sums[row * tile : row * tile + outputs]

@@ -18,7 +18,9 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-__all__ = ["ELEMENTS", "add_rows", "lanes", "trailing_zeros", "transpose", "vectors_together"]
+from weightsmith.spiking.simulation.packing import WIDE_REGISTERS
+
+__all__ = ["ELEMENTS", "add_rows", "lanes", "trailing_zeros", "transpose", "vectors_together", "write_eight"]
 
 _VECTOR_BYTES = 32
 ELEMENTS: dict[Any, ir.Type] = {
@@ -43,65 +45,91 @@ def vectors_together(registers: int) -> int:
 
 @intrinsic
 def add_rows(
-    _context: Any, sums: Any, at: Any, table: Any, offset: Any, codes: Any, ranges: Any, first: Any, last: Any,
-    registers: Any,
+    _context: Any, sums: Any, at: Any, table: Any, offset: Any, codes: Any, ranges: Any, count: Any, registers: Any,
+    most: Any,
 ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
     """sums[at :][: width] += Σ table[offset + (base + codes[e]) · width :][: width] over the events of ranges.
 
-    ``ranges`` holds begin, end and base (a number of rows) of each range, one after the other; those from number
-    ``first`` up to ``last`` are used. width = registers · lanes of the table. Sums are floats, the table is of the
-    same type or int16: then rows are added as 16-bit integers, which the caller keeps from overflowing, and their sum
-    is added as a float. All arrays are flat and contiguous.
+    ``ranges`` holds begin, end and base (a number of rows) of ``count`` ranges, one after the other. The width of a row
+    is registers · lanes of the table. Sums are floats, the table is of the same type or int16: then at most ``most``
+    rows are added as 16-bit integers, so that they do not overflow, and their sums are added as floats. All arrays are
+    flat and contiguous.
     """
     kind, total = ELEMENTS.get(table.dtype), ELEMENTS.get(sums.dtype)
     whole = isinstance(kind, ir.IntType)
-    known = isinstance(registers, types.IntegerLiteral)
-    if not known or kind is None or isinstance(total, ir.IntType | None) or not (whole or kind is total):
+    if kind is None or isinstance(total, ir.IntType | None) or not (whole or kind is total):
         raise TypingError(f"rows of {table.dtype} cannot be added to sums of {sums.dtype}")
-    count, size = registers.literal_value, table.dtype.bitwidth // 8
-    together = vectors_together(count)
-    count, number = count // together, together * _VECTOR_BYTES // size
-    vector, answer = ir.VectorType(kind, number), ir.VectorType(total, number)
     signature = types.void(
-        sums, types.int64, table, types.int64, codes, ranges, types.int64, types.int64, registers
+        sums, types.int64, table, types.int64, codes, ranges, types.int64, types.int64, types.int64
     )  # fmt: skip
+    size, wide = table.dtype.bitwidth // 8, sums.dtype.bitwidth // 8
 
     def generate(context: Any, build: Any, sig: Any, given: Any) -> Any:
-        def pointer(argument: int, start: Any = None, kind: Any = None) -> Any:
+        def pointer(argument: int, start: Any = None) -> Any:
             data = context.make_array(sig.args[argument])(context, build, given[argument]).data
-            moved = data if start is None else build.gep(data, [start])
-            return moved if kind is None else build.bitcast(moved, kind.as_pointer())
+            return data if start is None else build.gep(data, [start])
 
-        sums_at, rows_at = pointer(0, given[1], answer), pointer(2, given[3], vector)
-        codes_at, ranges_at = pointer(4), pointer(5)
-
-        def load(base: Any, index: int, size: int) -> Any:
-            value = build.load(build.gep(base, [_INT64(index)]))
-            value.align = size
-            return value
-
-        # Sums live in stack slots, which LLVM turns into registers.
-        wide = sums.dtype.bitwidth // 8
-        begins = [ir.Constant(vector, [0] * number) if whole else load(sums_at, index, wide) for index in range(count)]
-        reserve: Any = cgutils.alloca_once_value
-        slots = [reserve(build, value) for value in begins]
-        with cgutils.for_range_slice(build, given[6], given[7], _INT64(1), _INT64) as (which, _):
-            triple = build.gep(ranges_at, [build.mul(which, _INT64(3))])
-            begin, end, base = (build.load(build.gep(triple, [_INT64(part)])) for part in range(3))
-            with cgutils.for_range_slice(build, begin, end, _INT64(1), _INT64) as (event, _):
-                code = build.sext(build.load(build.gep(codes_at, [event])), _INT64)
-                row = build.gep(rows_at, [build.mul(build.add(code, base), _INT64(count))])
-                for index, slot in enumerate(slots):
-                    add = build.add if whole else build.fadd
-                    build.store(add(build.load(slot), load(row, index, size)), slot)
-        for index, slot in enumerate(slots):
-            value = build.load(slot)
-            if whole:
-                value = build.fadd(load(sums_at, index, wide), build.sitofp(value, answer))
-            build.store(value, build.gep(sums_at, [_INT64(index)])).align = wide
+        places = pointer(0, given[1]), pointer(2, given[3]), pointer(4), pointer(5)
+        for number in WIDE_REGISTERS:
+            with build.if_then(build.icmp_signed("==", given[7], _INT64(number))):
+                together = vectors_together(number)
+                lanes = together * _VECTOR_BYTES // size
+                vectors = ir.VectorType(kind, lanes), ir.VectorType(total, lanes)
+                _add(build, places, given[6], given[8], (number // together, *vectors), (size, wide))
         return context.get_dummy_value()
 
     return signature, generate
+
+
+def _add(build: Any, places: Any, count: Any, most: Any, form: tuple[int, Any, Any], sizes: tuple[int, int]) -> None:
+    """The instructions that add the rows; ``form``: vectors in a row, their type, and the type of the sums."""
+    number, vector, answer = form
+    whole, zero = vector != answer, ir.Constant(vector, [0] * vector.count)
+    sums_at, rows_at = (
+        build.bitcast(at, kind.as_pointer()) for at, kind in zip(places, (answer, vector), strict=False)
+    )
+    codes_at, ranges_at = places[2:]
+
+    def load(base: Any, index: int, size: int) -> Any:
+        return build.load(build.gep(base, [_INT64(index)]), align=size)
+
+    def add_events(first: Any, last: Any, base: Any) -> None:
+        with cgutils.for_range_slice(build, first, last, _INT64(1), _INT64) as (event, _):
+            code = build.sext(build.load(build.gep(codes_at, [event])), _INT64)
+            row = build.gep(rows_at, [build.mul(build.add(code, base), _INT64(number))])
+            for index, slot in enumerate(slots):
+                add = build.add if whole else build.fadd
+                build.store(add(build.load(slot), load(row, index, sizes[0])), slot)
+
+    def add_to_sums() -> None:
+        for index, slot in enumerate(slots):
+            value = build.load(slot)
+            if whole:
+                value = build.fadd(load(sums_at, index, sizes[1]), build.sitofp(value, answer))
+                build.store(zero, slot)
+            build.store(value, build.gep(sums_at, [_INT64(index)]), align=sizes[1])
+
+    # Sums live in stack slots, which LLVM turns into registers.
+    reserve: Any = cgutils.alloca_once_value
+    slots = [reserve(build, zero if whole else load(sums_at, index, sizes[1])) for index in range(number)]
+    left = reserve(build, most)  # rows that can be added before 16 bits may overflow
+
+    def add_in_pieces(begin: Any, end: Any, base: Any) -> None:
+        with cgutils.for_range_slice(build, begin, end, most, _INT64) as (first, _):
+            last = build.add(first, most)
+            last = build.select(build.icmp_signed("<", last, end), last, end)
+            rows = build.sub(last, first)
+            with build.if_then(build.icmp_signed(">", rows, build.load(left))):
+                add_to_sums()
+                build.store(most, left)
+            build.store(build.sub(build.load(left), rows), left)
+            add_events(first, last, base)
+
+    with cgutils.for_range_slice(build, _INT64(0), count, _INT64(1), _INT64) as (which, _):
+        triple = build.gep(ranges_at, [build.mul(which, _INT64(3))])
+        begin, end, base = (build.load(build.gep(triple, [_INT64(part)])) for part in range(3))
+        (add_in_pieces if whole else add_events)(begin, end, base)
+    add_to_sums()
 
 
 @intrinsic
@@ -165,6 +193,29 @@ def _interleaving(number: int) -> tuple[Any, Any]:
     mask = ir.VectorType(ir.IntType(32), number)
     cards = [(lane // 2) + (number if lane % 2 else 0) for lane in range(2 * number)]
     return ir.Constant(mask, cards[:number]), ir.Constant(mask, cards[number:])
+
+
+@intrinsic
+def write_eight(
+    _context: Any, codes: Any, at: Any, places: Any, row: Any, code: Any
+) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
+    """codes[at :][: 8] = code + places[8 · row :][: 8], all of 32 bits."""
+    signature = types.void(codes, types.int64, places, types.int64, types.int64)
+    eight = ir.VectorType(ir.IntType(32), 8)
+
+    def generate(context: Any, build: Any, sig: Any, given: Any) -> Any:
+        def place(argument: int, start: Any) -> Any:
+            data = context.make_array(sig.args[argument])(context, build, given[argument]).data
+            return build.bitcast(build.gep(data, [start]), eight.as_pointer())
+
+        one = build.trunc(given[4], ir.IntType(32))
+        first = build.insert_element(ir.Constant(eight, ir.Undefined), one, _INT64(0))
+        same = build.shuffle_vector(first, first, ir.Constant(eight, [0] * 8))
+        offsets = build.load(place(2, build.mul(given[3], _INT64(8))), align=4)
+        build.store(build.add(offsets, same), place(0, given[1]), align=4)
+        return context.get_dummy_value()
+
+    return signature, generate
 
 
 @intrinsic

@@ -26,6 +26,7 @@ from weightsmith.spiking.simulation.reference import convolved
 
 __all__ = [
     "LINES",
+    "WIDE_REGISTERS",
     "Form",
     "Table",
     "columns_last",
@@ -41,7 +42,7 @@ __all__ = [
 ]
 
 _REGISTERS = (8, 4, 2, 1)  # vectors of 256 bits that a tile may fill
-_WIDE_REGISTERS = (16, *_REGISTERS)  # where registers have 512 bits, and so hold two each
+WIDE_REGISTERS = (16, *_REGISTERS)  # where registers have 512 bits, and so hold two each
 _LINE = 64  # bytes
 _VECTOR = 32  # bytes
 _SAFE = 256  # rows of |w| ≤ 127 whose sum fits 16 bits
@@ -110,7 +111,7 @@ def tiling(outputs: int, kind: np.dtype[Any], *, wide: bool | None = None) -> tu
     lanes = _VECTOR // kind.itemsize
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512" if wide is None else wide
     registers = min(
-        _WIDE_REGISTERS if wide else _REGISTERS,
+        WIDE_REGISTERS if wide else _REGISTERS,
         key=lambda count: (-(-outputs // (count * lanes)) * (count + _OVERHEAD), -count),
     )
     return registers, -(-outputs // (registers * lanes))

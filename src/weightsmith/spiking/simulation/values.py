@@ -67,12 +67,13 @@ class Values:
 
             flat, (parts, channels) = self.data.reshape(-1), self.data.shape[2:]
             starts = np.empty(flat.size // channels + 1, np.int64)
-            codes = np.empty(self.total, np.int32)
+            total = self.total
+            codes = np.empty(total + 8, np.int32)  # they are written in eights
             if across is None:
                 list_parts(flat, channels, parts, self.depth, starts, codes)
             else:
                 list_events(flat, channels, across, self.depth, starts, codes)
-            self.events = starts, codes
+            self.events = starts, codes[:total]
         return self.events
 
     def in_parts(self, *, half: bool = False) -> Values:
