@@ -56,6 +56,11 @@ def test_events_where_few_fire_and_products_where_many_do():
         (64, 8, 0.38, (434, 171, 330)),
         (128, 8, 0.028, (234, 609, 1071)),
         (128, 8, 0.39, (1281, 738, 1064)),
+        # 2 images and 20 steps on another machine, since rows are begun faster
+        (16, 32, 0.04, (43, 11, 21)),
+        (64, 8, 0.04, (62, 98, 254)),
+        (128, 16, 0.15, (452, 641, 997)),
+        (128, 16, 0.4, (1060, 902, 1011)),
     ],
 )
 def test_the_cheapest_of_three_paths_is_the_one_measured(channels, side, rate, measured, monkeypatch):
@@ -86,8 +91,8 @@ def test_double_precision_and_16_bit_tables():
 def test_a_dense_layer_pays_for_its_parts():
     node = Synapses("dense", "input", torch.zeros(128, 256))
     few, many = (Work(node, 10, (parts, 256 // parts), (128,), 0, parts, FLOAT, FLOAT) for parts in (1, 4))
-    assert few.by_events == 10 * 256 + 2 * 10 * 10
-    assert many.by_events == 10 * 256 + 2 * 10 * 40
+    assert few.by_events == pytest.approx(0.33 * 10 * 256 + 2 * 10 * 10)
+    assert many.by_events == pytest.approx(0.33 * 10 * 256 + 2 * 10 * 40)
 
 
 @pytest.mark.parametrize(("level", "mac", "register"), [("AVX512", 0.010, 0.16), ("AVX2", 0.036, 0.32)])

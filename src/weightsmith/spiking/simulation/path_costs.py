@@ -1,15 +1,15 @@
 """The cost of a layer on each path of the compiled engine, by which the engine chooses.
 
-In nanoseconds of one core, fitted to the layers of a ResNet-20, a ResNet-56 and the paper's VGG-5 with 4 to 50 % of
+In nanoseconds of one core, fitted to the layers of a ResNet-20, a ResNet-56 and the paper's VGG-5 with 1 to 50 % of
 their inputs active. Nothing is timed during a run: the same run always takes the same paths and rounds in the same way.
 
-    events   = values read + 45 · neuron rows · tiles + events · tiles · (0.4 + R · registers)
+    events   = 0.33 · values read + 50 · neuron rows · tiles + events · tiles · (0.4 + 1.3 · R · registers)
     patterns = 0.2 · (values read + given) + neuron rows · tiles · (2 + groups · (0.1 + R · registers)) + 0.08 · sums
     dense    = MAC · connections + 0.5 · (values read + values given)
 
 An event is counted once for every neuron row that it reaches. Dense layers take their inputs in parts, each of which
 costs 10 for a row and tile. Groups are the eights of inputs that a neuron sees, twice for spikes of both signs; sums
-are those in the table, which serve many chunks; if they take more than 8 MB, R is half as much again. Where vectors
+are those in the table, which serve many chunks; if they take more than 8 MB, R is 2.4 times as much. Where vectors
 have 512 bits MAC is 0.010 and R, the cost of 256 bits of a row, 0.16; elsewhere 0.036 and 0.32. MAC is a third more for
 matrix products, and in double precision twice that.
 """
@@ -58,9 +58,9 @@ class Work:
         registers, tiles = tiling(len(self.node.weight), self.table)
         rows = self.maps * math.prod(self.after[1:])
         reached = 1.0 if self.node.dense else math.prod(self.node.weight.shape[2:]) / math.prod(self.node.stride)
-        each = 10.0 * self.parts if self.node.dense else 45.0
-        added = self.events * reached * (0.4 + _register() * registers)
-        return self.maps * math.prod(self.before) + tiles * (rows * each + added)
+        each = 10.0 * self.parts if self.node.dense else 50.0
+        added = self.events * reached * (0.4 + 1.3 * _register() * registers)
+        return 0.33 * self.maps * math.prod(self.before) + tiles * (rows * each + added)
 
     @property
     def by_patterns(self) -> float:
@@ -69,7 +69,7 @@ class Work:
         registers, tiles = tiling(outputs, self.kind)
         rows, groups = self.maps * math.prod(self.after[1:]), math.prod(kernel) * -(-inputs // 8)
         size = pattern_bytes(self.node, self.kind)
-        register = _register() * (1.5 if size > _FAR else 1.0)
+        register = _register() * (2.4 if size > _FAR else 1.0)
         looked = groups * (2 if self.signed else 1) * (0.1 + register * registers)
         values = self.maps * (math.prod(self.before) + math.prod(self.after))
         return 0.2 * values + tiles * rows * (2 + looked) + 0.08 * size / self.kind.itemsize
