@@ -194,6 +194,14 @@ def test_the_rate_follows_from_distance_and_depth():
     assert given.rate == 0.02
 
 
+def test_long_runs_of_deep_networks_have_a_lower_rate():
+    assert distilling._rate(0.24, 55, 164) == pytest.approx((0.24 / 55) ** 0.5 / 10)
+    assert distilling._rate(0.24, 55, 2500) == pytest.approx(36 / (55 * 55**0.5 * 50))
+    assert distilling._rate(0.24, 55, 10_000) == pytest.approx(36 / (55 * 55**0.5 * 100))
+    assert distilling._rate(0.14, 19, 2500) == pytest.approx((0.14 / 19) ** 0.5 / 10)
+    assert distilling._rate(9.0, 4, 1) == pytest.approx(0.05)  # a distance above the variance says no more than that
+
+
 def test_thresholds_that_are_far_off_come_back():
     """Three times too large, they would round everything to zero or one step."""
     network, plain, x = _given(IF(signed=True), rows=640)
