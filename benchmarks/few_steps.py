@@ -440,16 +440,16 @@ _HEAD = """Pretrained networks, batch norm folded, constant input, converted wit
 of CIFAR-10. *signed*: `neuron=if:signed=true balance=mse calibrate=weights`; *graded*: `neuron=graded:5
 balance=percentile calibrate=weights`, from three steps on with six sizes (`graded:6`); *plain*: `neuron=if
 balance=percentile`, not calibrated; *distilled*: `calibrate=distill`, which also trains all weights together towards
-the network on up to 3,000 training images without their labels (1,500 in eight steps); *fewer events*: thresholds are
-1.15 times as large (`balance=percentile:factor=1.15`); *int8*: weights, inputs and sums are integers, graded neurons as
-in *fewer events*; *40,000 images*: distilled on so many (*slowly*: at a rate of 0.003 instead of 0.01). Thresholds and
-calibration see 512 training images (mse: 256); the settings are the same for all networks but *slowly*, and were chosen
-on training images only, though earlier settings of *signed* and *graded* had been run on the test images. Accuracies in
-per cent with 95 % Wilson intervals; differences to the network in points, paired, with 95 % intervals. Events are
-spikes of either sign and any size for an image, *rate* events for each neuron and step. *Additions* are the accumulates
-of the spikes for each multiply–accumulate of the network, counted on the first 500 images. CPU seconds on one thread:
-conversion with thresholds and calibration, and the run of 10,000 images; on several machines, and all but distilled
-signed neurons with an engine that had no path by patterns yet."""
+the network on up to 3,000 training images without their labels (12,000 divided by the steps); *fewer events*:
+thresholds are 1.15 times as large (`balance=percentile:factor=1.15`); *int8*: weights, inputs and sums are integers,
+graded neurons as in *fewer events*; *40,000 images*: distilled on so many (`distill:images=40000`). Thresholds and
+calibration see 512 training images (mse: 256); the settings are the same for all networks, and were chosen on training
+images only, though earlier settings had been run on the test images. Accuracies in per cent with 95 % Wilson intervals;
+differences to the network in points, paired, with 95 % intervals. Events are spikes of either sign and any size for an
+image, *rate* events for each neuron and step. *Additions* are the accumulates of the spikes for each
+multiply–accumulate of the network, counted on the first 500 images. CPU seconds on one thread: conversion with
+thresholds and calibration, and the run of 10,000 images; on several machines, some beside other work, and all but
+distilled neurons mostly with an engine that had no path by patterns yet."""
 _COLUMNS = [
     "| network | neurons | steps | its accuracy | spiking | difference | events | rate | additions | to convert, s | "
     "to run, s |",

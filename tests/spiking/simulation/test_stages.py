@@ -71,8 +71,9 @@ def test_layers_with_many_weights_run_for_more_images_than_large_maps():
     found = _deep()
     assert step_bytes(found) == 2048 + 1024
     units = 4 * (2048 + 400)
-    cut = stages_of(found, 1000, 10, 400_000)
+    cut = stages_of(found, 37 * 27, 10, 400_000)
     assert cut == Stages(min(200_000 // (10 * 528), 400_000 // units), 3, 200_000 // (10 * 3072))
+    assert (cut.block, stages_of(found, 50, 10, 400_000).block) == (37, 25)  # blocks of one size
     assert stages_of(found, 5, 10, 400_000) == Stages(5, 0, 5)  # all fit
     assert stages_of(found, 1000, 10, 1) == Stages(1, 0, 1)
     assert stages_of(found, 1000, 1, 400_000).front == 0  # membranes of more images take more than their values

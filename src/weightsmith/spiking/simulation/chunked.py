@@ -23,7 +23,7 @@ from weightsmith.spiking.neurons import Graded
 from weightsmith.spiking.simulation.conducting import Conductor, Population, Route
 from weightsmith.spiking.simulation.precision import kinds_of
 from weightsmith.spiking.simulation.sources import Currents, Source, entering
-from weightsmith.spiking.simulation.stages import stages_of
+from weightsmith.spiking.simulation.stages import even, stages_of
 from weightsmith.spiking.simulation.values import (
     Chunk,
     NeuronRows,
@@ -47,7 +47,7 @@ class ChunkEngine:
 
     ``shared`` may be set to the name of the first synapses and their currents in each chunk of a block, computed by
     another engine (:meth:`currents`): networks that differ only in neurons and thresholds share these. ``chunk`` is the
-    most steps of a chunk (None: 40).
+    most steps of a chunk (None: 40); chunks are of one size, as far as that goes.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ChunkEngine:
         self._membranes: dict[str, NDArray[Any]] = {}
         self._sent: dict[str, NDArray[Any]] = {}
         self._counts: dict[str, NDArray[Any]] = {}
-        self.chunk = min(chunk or _CHUNK, steps)
+        self.chunk = even(steps, chunk or _CHUNK)
         self._stages = stages_of(network, len(source), self.chunk, _BUDGET)
         self.block = self._stages.block
 

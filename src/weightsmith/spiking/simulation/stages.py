@@ -14,7 +14,7 @@ from weightsmith.spiking.graph import INPUT, Add, Flatten, Gate, Neurons, Node, 
 from weightsmith.spiking.network import SpikingNetwork
 from weightsmith.spiking.neurons import Graded
 
-__all__ = ["Stages", "stages_of", "step_bytes"]
+__all__ = ["Stages", "even", "stages_of", "step_bytes"]
 
 _FLOAT = 4  # bytes
 _GAIN = 2  # times fewer weights must be read with a cut
@@ -33,7 +33,8 @@ def stages_of(network: SpikingNetwork, images: int, steps: int, budget: int) -> 
     """The cut with which fewest weights are read for an image, if values of so many steps fit in ``budget`` bytes.
 
     A cut leaves half of the budget to the front and half to the others, so that the front runs for fewer images than
-    it would without; hence the cut must save much. Membranes of the block may take as much again.
+    it would without; hence the cut must save much. Membranes of the block may take as much again. Blocks are of one
+    size, as far as that goes: 32 images in four of 8, not in three of 10 and one of 2.
     """
     during, alone = _held(network)
     weights = [node.weight.numel() if isinstance(node, Synapses) else 0 for node in network.nodes]
@@ -50,7 +51,16 @@ def stages_of(network: SpikingNetwork, images: int, steps: int, budget: int) -> 
         reads = sum(weights[:cut]) / several + sum(weights[cut:]) / block
         if alone[cut - 1] and several < block and reads < fewest:
             found, fewest = Stages(block, cut, several), reads
-    return found
+    return dataclasses.replace(found, block=even(images, found.block))
+
+
+def even(number: int, most: int) -> int:
+    """The size of parts of ``number``, as few as with ``most`` in each, and of one size as far as that goes.
+
+    >>> even(32, 10), even(75, 40), even(10, 10), even(3, 40)
+    (8, 38, 10, 3)
+    """
+    return -(-number // -(-number // most))
 
 
 def step_bytes(network: SpikingNetwork) -> int:
