@@ -447,7 +447,8 @@ def _networks(draw):
     nodes, before, shape = [], INPUT, (channels, height, width)
     for number in range(draw(pick(1, 3))):
         groups = draw(st.sampled_from([1, 1, 1, shape[0]]))
-        out = groups * draw(pick(1, 9 if groups == 1 else 2))
+        # Rows of neurons that fill vectors, do not, or take several tiles.
+        out = groups * draw(st.sampled_from([*range(1, 10), 16, 33, 130]) if groups == 1 else pick(1, 2))
         pair = st.tuples(pick(1, 3), pick(1, 3))
         kernel, stride, dilation = draw(pair), draw(pair), draw(pair)
         padding = draw(st.tuples(pick(0, 4), pick(0, 4)))
