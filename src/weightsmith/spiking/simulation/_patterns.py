@@ -27,7 +27,6 @@ __all__ = ["convolve_patterns", "look_up", "pack"]
 
 _INT64 = ir.IntType(64)
 _SIGN = np.uint64(7)
-_TOGETHER = {4: 2, 2: 4, 1: 4}  # positions whose sums together fill eight registers, by registers of one
 fire_row: Any = _firing.fire_row
 rule_of: Any = _firing.rule_of
 
@@ -58,6 +57,14 @@ def pack(spikes: Any, maps: int, sizes: Any, bits: Any) -> None:
                     bits[group + (plane if spike < 0 else 0)] |= (spike != 0) << (k % channels % 8)
 
 
+def _positions(registers: int) -> int:
+    """How many positions are computed at once: as many as fill eight registers, at most four."""
+    return max(1, min(4, 8 // registers))
+
+
+_together: Any = njit(cache=True, nogil=True)(_positions)
+
+
 @intrinsic
 def look_up(
     _context: Any, bias: Any, begun: Any, sums: Any, at: Any, forward: Any, table: Any, offset: Any, bits: Any,
@@ -67,7 +74,7 @@ def look_up(
 
     The bytes of position p are bits[first + p · beside + j · apart :][: length] for each run j; byte b of number q in
     all runs adds row LINES · q + b of the tile, which begins at ``offset``. There is one position, or as many
-    as ``_TOGETHER`` has for so many registers.
+    as :func:`_positions` says.
     """
     kind, whole = _rows.ELEMENTS[table.dtype], types.int64
     signature = types.void(bias, whole, sums, whole, whole, table, whole, bits, *[whole] * 7)
@@ -85,7 +92,7 @@ def look_up(
         for count in WIDE_REGISTERS:
             merged = _rows.vectors_together(count)
             vector = ir.VectorType(kind, merged * _rows.lanes(np.dtype(table.dtype.name)))
-            for positions in {1, _TOGETHER.get(count, 1)}:
+            for positions in {1, _positions(count)}:
                 these = build.and_(
                     build.icmp_signed("==", registers, _INT64(count)),
                     build.icmp_signed("==", together, _INT64(positions)),
@@ -149,7 +156,7 @@ def convolve_patterns(
         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8], sizes[9], sizes[10],
     )  # fmt: skip
     tiles, tile = bias.shape[1], bias.shape[2]
-    together = 4 if registers <= 2 else 2 if registers == 4 else 1  # as _TOGETHER has it
+    together = _together(registers)
     period, rule = 1 if len(thresholds) > 1 else 0, rule_of(sent, soft, delay)
     across = columns * channels
     sums = np.empty(across + tile, bias.dtype)
