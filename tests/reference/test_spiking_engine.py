@@ -49,13 +49,13 @@ class _Trains:
     membranes, inputs = False, False
 
     def __init__(self) -> None:
-        self.parts: dict[str, list[np.ndarray]] = {}
+        self.parts: dict[str, dict[int, list[np.ndarray]]] = {}  # chunks of each block, by its first image
 
     def see(self, population: str, images: np.ndarray, step: int, spikes: np.ndarray, membranes: object) -> None:
-        self.parts.setdefault(population, []).append(spikes.copy())
+        self.parts.setdefault(population, {}).setdefault(int(images[0]), []).append(spikes.copy())
 
     def digest(self, population: str) -> str:
-        whole = np.concatenate(self.parts[population], axis=1)
+        whole = np.concatenate([np.concatenate(chunks, axis=1) for chunks in self.parts[population].values()])
         ordered = np.ascontiguousarray(whole.transpose(1, 0, 3, 2))
         return hashlib.sha256(ordered.astype(np.uint8).tobytes()).hexdigest()[:12]
 
